@@ -1,0 +1,102 @@
+// Package storetest runs a test on every database the store supports.
+//
+// SQLite is always there. PostgreSQL is used when DRAWBRIDGE_TEST_POSTGRES holds
+// the URL of a server on which the user may create schemas; .ci/postgres starts
+// a private one. With CI_REQUIRE_POSTGRES=1 its absence is a failure, so that a
+// broken setup can't pass as a green run on one database.
+package storetest
+
+import (
+	"crypto/rand"
+	"database/sql"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver named "pgx"
+
+	"github.com/drawbridge-dev/drawbridge/store"
+)
+
+// Database is one empty database of a test. It vanishes when the test ends.
+type Database struct {
+	// URL opens it from anywhere, also from a child process.
+	URL    string
+	Engine store.Engine
+
+	tb testing.TB
+}
+
+// Each runs fn in a subtest named "sqlite" and, when there is a server, in one
+// named "postgresql". Every subtest has a database of its own.
+func Each(t *testing.T, fn func(t *testing.T, d Database)) {
+	t.Helper()
+	t.Run(store.SQLite.String(), func(t *testing.T) { fn(t, SQLite(t)) })
+	server := os.Getenv("DRAWBRIDGE_TEST_POSTGRES")
+	if server == "" {
+		if os.Getenv("CI_REQUIRE_POSTGRES") == "1" {
+			t.Errorf("CI_REQUIRE_POSTGRES is set but DRAWBRIDGE_TEST_POSTGRES is not")
+		}
+		return
+	}
+	t.Run(store.PostgreSQL.String(), func(t *testing.T) { fn(t, postgres(t, server)) })
+}
+
+// SQLite is for tests, fuzz targets and benchmarks that need one database and
+// depend on no engine.
+func SQLite(tb testing.TB) Database {
+	tb.Helper()
+	return Database{
+		URL:    "sqlite:" + filepath.Join(tb.TempDir(), "test.db"),
+		Engine: store.SQLite,
+		tb:     tb,
+	}
+}
+
+// Open opens and migrates the database, and closes it when the test ends.
+// Several calls give what several replicas would have: separate pools on the
+// same data.
+func (d Database) Open(migrations ...store.Migrations) *store.DB {
+	d.tb.Helper()
+	db, err := store.Open(d.tb.Context(), store.Config{URL: d.URL, Migrations: migrations, MaxConns: 6})
+	if err != nil {
+		d.tb.Fatalf("open the %v test database: %v", d.Engine, err)
+	}
+	d.tb.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			d.tb.Errorf("close the %v test database: %v", d.Engine, err)
+		}
+	})
+	return db
+}
+
+// postgres makes a schema and a URL whose connections see no other. A schema
+// is made in milliseconds, a database of its own takes a file copy.
+func postgres(t *testing.T, server string) Database {
+	t.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal("DRAWBRIDGE_TEST_POSTGRES is not a URL")
+	}
+	admin, err := sql.Open("pgx", server)
+	if err != nil {
+		t.Fatal("DRAWBRIDGE_TEST_POSTGRES is not a PostgreSQL URL")
+	}
+	schema := "test_" + strings.ToLower(rand.Text())
+	if _, err := admin.ExecContext(t.Context(), "CREATE SCHEMA "+schema); err != nil {
+		admin.Close()
+		t.Fatalf("create a schema on the test server: %v", err)
+	}
+	t.Cleanup(func() {
+		if _, err := admin.Exec("DROP SCHEMA " + schema + " CASCADE"); err != nil {
+			t.Errorf("drop the test schema: %v", err)
+		}
+		admin.Close()
+	})
+	q := u.Query()
+	q.Set("search_path", schema)
+	u.RawQuery = q.Encode()
+	return Database{URL: u.String(), Engine: store.PostgreSQL, tb: t}
+}

@@ -1,0 +1,148 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// A transaction is tried this often when the database gave it up in favour
+	// of another, or its lock could not be had.
+	maxAttempts = 3
+
+	// A commit that was sent is waited for even if the caller has gone, but
+	// not for ever on a dead connection.
+	commitPatience = 30 * time.Second
+)
+
+// Tx is a transaction in progress. It is valid only inside the function it was
+// given to, and not for concurrent use.
+type Tx struct {
+	engine Engine
+	db     *DB
+	tx     *sql.Tx
+}
+
+// Update runs fn in a write transaction. When it returns nil the change is on
+// disk. When fn returns an error or panics the transaction is rolled back and
+// the error returned as it is.
+//
+// After ErrCommitUnknown the change may have been made; after any other error
+// it was not. The context ends waiting and statements, but not a commit that
+// was already sent.
+//
+// fn can run up to three times: when PostgreSQL ends the transaction in favour
+// of another (serialization failure, deadlock) it is certain that nothing was
+// committed, and the whole of fn is run again. So fn must have no effect but
+// through tx and variables that it sets anew. On SQLite only the wait for the
+// write lock is repeated, and Update gives up with ErrBusy after about 24
+// seconds. Nothing else is tried twice.
+//
+// Calling Update or View of the same DB from within fn can wait for itself.
+func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
+	for attempt := 1; ; attempt++ {
+		busy, err := db.update(ctx, fn)
+		if err == nil {
+			return nil
+		}
+		if !busy && !isConflict(err) || errors.Is(err, ErrCommitUnknown) {
+			return err
+		}
+		if attempt == maxAttempts {
+			if busy {
+				return fmt.Errorf("store: begin: %w", ErrBusy)
+			}
+			return err
+		}
+		if !busy {
+			// The winner of a deadlock needs a moment to be done.
+			pause := time.Duration(attempt) * (5*time.Millisecond + rand.N(20*time.Millisecond))
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return err
+			}
+		}
+	}
+}
+
+// update is one attempt. busy means that SQLite's write lock was not had.
+func (db *DB) update(ctx context.Context, fn func(*Tx) error) (busy bool, err error) {
+	// The transaction ends with the caller's context until the commit is
+	// sent. From then on a cancelled caller must not turn a commit that is
+	// about to succeed into an unknown one.
+	txCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, cancel)
+	defer stop()
+
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	tx, err := db.write.BeginTx(txCtx, nil)
+	if err != nil {
+		if cause := ctx.Err(); cause != nil {
+			return false, fmt.Errorf("store: begin: %w", cause)
+		}
+		return isSQLiteBusy(err), fmt.Errorf("store: begin: %w", clean(err))
+	}
+	defer tx.Rollback() // without effect after a commit
+
+	if err := fn(&Tx{engine: db.engine, db: db, tx: tx}); err != nil {
+		return false, err
+	}
+	if !stop() {
+		return false, fmt.Errorf("store: not committed: %w", ctx.Err())
+	}
+	patience := time.AfterFunc(commitPatience, cancel)
+	defer patience.Stop()
+	if err := tx.Commit(); err != nil {
+		return false, fmt.Errorf("store: %w", commitError(db.engine, err))
+	}
+	return false, nil
+}
+
+// View runs fn in a read-only transaction that sees one snapshot. It does not
+// wait for writers, nor they for it. A statement that writes fails. The
+// error of fn is returned as it is.
+func (db *DB) View(ctx context.Context, fn func(*Tx) error) error {
+	opts := &sql.TxOptions{ReadOnly: true}
+	if db.engine == PostgreSQL {
+		opts.Isolation = sql.LevelRepeatableRead
+	}
+	tx, err := db.read.BeginTx(ctx, opts)
+	if err != nil {
+		return fmt.Errorf("store: begin: %w", clean(err))
+	}
+	defer tx.Rollback()
+	return fn(&Tx{engine: db.engine, db: db, tx: tx})
+}
+
+// Exec runs a statement and returns the number of rows it changed.
+func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	res, err := tx.tx.ExecContext(ctx, tx.db.dialect(query), args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// Query runs a statement that returns rows. Close them before the next
+// statement of the transaction.
+func (tx *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return tx.tx.QueryContext(ctx, tx.db.dialect(query), args...)
+}
+
+// QueryRow runs a statement of which one row is wanted.
+func (tx *Tx) QueryRow(ctx context.Context, query string, args ...any) *Row {
+	return &Row{row: tx.tx.QueryRowContext(ctx, tx.db.dialect(query), args...)}
+}
+
+// Now is like DB.Now. It does not stand still during the transaction.
+func (tx *Tx) Now(ctx context.Context) (time.Time, error) {
+	return now(ctx, tx.engine, tx.tx)
+}
