@@ -21,7 +21,7 @@ type Connector struct {
 	Operations  []Operation
 	// Classify maps an answer to an error where the provider says it in its own
 	// way (a rate limit in a 403, an error inside a 200). Nil from it, or a nil
-	// func, means the default table of [classify].
+	// func, means the default table of classify.go.
 	Classify func(Request, Response) *Error
 	// Identify reads who and what a fresh token really stands for.
 	Identify func(context.Context, *Access) (Identity, error)

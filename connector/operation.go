@@ -13,12 +13,11 @@ import (
 // An Operation is one tool of a connector. It is sealed: the free functions
 // below are the only ways to make one, so a registry holds a plain slice.
 type Operation struct {
-	spec     Spec
-	kind     opKind
-	input    *schema
-	output   *schema
-	faults   []error
-	identity bool
+	spec   Spec
+	kind   opKind
+	input  *schema
+	output *schema
+	faults []error
 
 	read   func(context.Context, *Access, json.RawMessage) ([]byte, error)
 	list   func(context.Context, *Access, json.RawMessage, Position) (rawPage, error)

@@ -31,8 +31,27 @@ type Result struct {
 	Error      *ErrorReport    `json:"error,omitempty"`
 	Provenance *Provenance     `json:"provenance,omitempty"`
 	Receipt    *Receipt        `json:"receipt,omitempty"`
+	Pending    *Pending        `json:"pending,omitempty"`  // APPROVAL_REQUIRED: what would be sent
 	Replayed   bool            `json:"replayed,omitempty"` // this write was done by an earlier call
 	Attempts   []Attempt       `json:"attempts,omitempty"`
+}
+
+// Pending is what waits for a person: the digest names exactly these bytes.
+type Pending struct {
+	Approval    ApprovalID `json:"approval_id"`
+	Digest      string     `json:"payload_digest"`
+	ExpiresAt   time.Time  `json:"expires_at"`
+	Summary     string     `json:"summary"`
+	Notes       []string   `json:"notes,omitempty"`
+	Method      string     `json:"method"`
+	Path        string     `json:"path"`
+	ContentType string     `json:"content_type"`
+	Body        string     `json:"body"`
+}
+
+func pending(rec OperationRecord) *Pending {
+	q := rec.Request
+	return &Pending{rec.Approval, rec.Digest, rec.ApprovalExpiresAt, q.Summary, q.Notes, q.Method, q.Path, q.ContentType, string(q.Body)}
 }
 
 // Coverage says whether data is everything that was asked for.
@@ -44,7 +63,7 @@ type Coverage struct {
 // Missing is one known gap: what is not there and why, in stable words.
 type Missing struct {
 	What   string `json:"what"`
-	Reason string `json:"reason"` // more_pages, outside_grant, excluded, provider_cap, provider_timeout, provider_inconsistent, cursor_stuck, unread_field
+	Reason string `json:"reason"` // more_pages, outside_grant, excluded, provider_cap, provider_timeout, provider_inconsistent, cursor_stuck, unread_field, dropped_by_provider
 	Count  int    `json:"count,omitempty"`
 }
 

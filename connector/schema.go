@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +51,11 @@ func schemaFor[T any](given []byte, paged bool) (*schema, error) {
 	var doc map[string]any
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		return nil, fmt.Errorf("not a JSON object: %w", err)
+	}
+	if given != nil {
+		if err := sameNames(doc, reflect.TypeFor[T]()); err != nil {
+			return nil, err
+		}
 	}
 	if paged {
 		addPaging(doc)
@@ -180,6 +186,21 @@ func (s *schema) check(raw []byte) []Fault {
 		return strings.Compare(a.Keyword, b.Keyword)
 	})
 	return slices.Compact(faults)
+}
+
+// conforms validates our own encoder's output, which can't have duplicate names.
+func (s *schema) conforms(raw []byte) error {
+	doc, err := validate.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	var invalid *validate.ValidationError
+	if err := s.compiled.Validate(doc); errors.As(err, &invalid) {
+		var faults []Fault
+		leaves(invalid, &faults)
+		return fmt.Errorf("output breaks its schema at %v", faults)
+	}
+	return nil
 }
 
 // numbers refuses what a float64 can't hold exactly (RFC 7493 section 2.2):

@@ -95,7 +95,8 @@ type Operations interface {
 	// Look leases an unknown operation for one look-up.
 	Look(ctx context.Context, tenant TenantID, id OperationID) (Claim, error)
 	// Finish records what a claim came to. A claim that was fenced off by a
-	// later one changes nothing and gets CONFLICT.
+	// later one changes nothing and gets CONFLICT. The holder may finish an
+	// applied operation as applied once more, to put a stronger receipt.
 	Finish(ctx context.Context, c Claim, o Outcome) (OperationRecord, error)
 }
 

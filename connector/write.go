@@ -1,0 +1,305 @@
+package connector
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// write proposes, or finds out that the proposal was made before, and goes as
+// far as the operation's state allows.
+func (x *execution) write(ctx context.Context) (Result, error) {
+	intent := x.call.Intent
+	if intent == "" {
+		intent = "args:" + x.argsDigest
+	}
+	identity := WriteIdentity{x.conn.Tenant, x.conn.Principal, x.conn.ID, x.call.Tool, intent}
+	rec, found, err := x.r.c.Operations.Find(ctx, identity)
+	if err == nil && !found {
+		rec, err = x.propose(ctx, identity)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	x.mark("ledger")
+	if rec.ArgsDigest != x.argsDigest {
+		return Result{}, &Error{Code: CodeConflict, Operation: rec.ID,
+			Message: "the same intent was proposed before with another payload"}
+	}
+	switch rec.State {
+	case StateApplied:
+		return x.applied(rec, true)
+	case StateApproved, StateNotSent:
+		if rec.Version != x.tool.connector.Version {
+			return Result{}, &Error{Code: CodeApprovalMismatch, Operation: rec.ID, Approval: rec.Approval,
+				Message: "it was approved for another version of the connector"}
+		}
+		return x.dispatch(ctx, rec)
+	case StateAwaitingApproval:
+		result := x.failed(&Error{Code: CodeApprovalRequired, Operation: rec.ID, Approval: rec.Approval})
+		result.Pending = pending(rec)
+		return result, nil
+	case StateDispatching:
+		return Result{}, unknown(rec.ID, "the operation is on its way; look it up")
+	default:
+		return Result{}, unknown(rec.ID, "")
+	}
+}
+
+func unknown(id OperationID, message string) *Error {
+	return &Error{Code: CodeOutcomeUnknown, Effect: DispositionUnknown, Operation: id, Message: message}
+}
+
+// propose plans the request and records it. What is stored here is what will be
+// sent; Plan is never asked again.
+func (x *execution) propose(ctx context.Context, identity WriteIdentity) (OperationRecord, error) {
+	op := x.tool.op
+	x.access.op = OperationID(newID("op_"))
+	planning, cancel := context.WithTimeout(ctx, x.r.c.ReadTimeout)
+	defer cancel()
+	var request Request
+	err := guard(func() (err error) {
+		request, err = op.plan(planning, x.access, x.call.Arguments)
+		return err
+	})
+	x.mark("plan")
+	if err != nil {
+		return OperationRecord{}, err
+	}
+	switch request.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	default:
+		return OperationRecord{}, Fail(CodeInternal, "the plan's method is not a write")
+	}
+	request.OperationID = x.access.op
+	if op.dedupe.Kind == DedupeHeader {
+		request.DedupeHeader = op.dedupe.Name
+	}
+	p := Proposal{
+		WriteIdentity: identity, ID: x.access.op, Connector: x.tool.connector.ID, Version: x.tool.connector.Version,
+		Provider: x.tool.connector.Provider, Account: x.conn.Account, AuthzVersion: x.conn.AuthzVersion,
+		Arguments: x.call.Arguments, ArgsDigest: x.argsDigest, Request: request, Settle: op.settle,
+		CallID: x.call.ID, Run: x.caller.Run,
+	}
+	if p.Digest, err = payloadDigest(p); err != nil {
+		return OperationRecord{}, err
+	}
+	return x.r.c.Operations.Propose(ctx, p)
+}
+
+// dispatch sends the stored bytes, once. From the moment the ledger says
+// dispatching, the write runs to its recorded end: a caller who gives up stops
+// waiting for it and learns nothing false.
+func (x *execution) dispatch(ctx context.Context, rec OperationRecord) (Result, error) {
+	claim, err := x.r.c.Operations.Dispatch(ctx, rec.Tenant, rec.ID, x.conn.AuthzVersion)
+	if err != nil {
+		return Result{}, err
+	}
+	x.mark("claim")
+	type answer struct {
+		result Result
+		err    error
+	}
+	done := make(chan answer, 1)
+	sender := &execution{r: x.r, call: x.call, tool: x.tool, conn: x.conn, access: x.access, argsDigest: x.argsDigest}
+	x.r.dispatches.Go(func() {
+		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.r.c.WriteTimeout)
+		defer cancel()
+		result, err := sender.send(own, claim)
+		done <- answer{result, err}
+	})
+	select {
+	case a := <-done:
+		return a.result, a.err
+	case <-ctx.Done():
+		x.access = nil // the sender's from here on
+		return Result{}, unknown(rec.ID, "the caller stopped waiting; the write goes on and is recorded")
+	}
+}
+
+func (x *execution) send(ctx context.Context, claim Claim) (Result, error) {
+	// The approval covers these bytes and no others, so they are digested again
+	// after they came out of the store.
+	if digest, err := payloadDigest(claim.Proposal); err != nil || digest != claim.Digest {
+		x.finish(ctx, claim, Outcome{State: StateNotSent, Reason: "stored payload does not match its digest"})
+		return Result{}, &Error{Code: CodeApprovalMismatch, Operation: claim.ID}
+	}
+	access := x.access
+	resp, err := access.transport.Do(ctx, access.conn, ClassWrite, claim.Request)
+	access.note(claim.Request, resp)
+	if err == nil {
+		if e := access.judge(claim.Request, resp, ClassWrite); e != nil {
+			err = e
+		}
+	}
+	if err != nil {
+		return x.notApplied(ctx, claim, AsError(err))
+	}
+	var d decoded
+	decodeErr := guard(func() (err error) {
+		d, err = x.tool.op.decode(resp)
+		return err
+	})
+	if d.id == "" {
+		// A 2xx without an id is not a receipt; the look-up has to find it.
+		return x.unproven(ctx, claim, "a success answer without a readable id")
+	}
+	proof := ProofCommitted
+	if resp.Status == http.StatusAccepted {
+		proof = ProofAccepted
+	}
+	rec, err := x.prove(ctx, claim, access, d, proof, "answer", decodeErr != nil)
+	if err != nil {
+		return Result{}, err
+	}
+	return x.applied(rec, false)
+}
+
+// notApplied sorts a failed dispatch by what it proves.
+func (x *execution) notApplied(ctx context.Context, claim Claim, e *Error) (Result, error) {
+	e.Operation = claim.ID
+	// Effect none from a stage before the wire means the same as not applied.
+	if e.Effect == DispositionUnknown || e.Effect == DispositionApplied {
+		return x.unproven(ctx, claim, e.Code.String())
+	}
+	outcome := Outcome{State: StateRejected, Reason: e.Code.String()}
+	switch e.Code {
+	case CodeUnavailable, CodeOverloaded, CodeDeadline, CodeCanceled, CodeRateLimited, CodeConnectionRequired:
+		// Nobody looked at the payload, so the approval of it still stands.
+		outcome.State, outcome.Retryable = StateNotSent, true
+	case CodeEgressBlocked:
+		outcome.State = StateNotSent
+	}
+	e.Effect = DispositionNotApplied
+	if _, err := x.finish(ctx, claim, outcome); err != nil {
+		return Result{}, err
+	}
+	return Result{}, e
+}
+
+func (x *execution) unproven(ctx context.Context, claim Claim, reason string) (Result, error) {
+	if _, err := x.finish(ctx, claim, Outcome{State: StateUnknown, Reason: reason}); err != nil {
+		return Result{}, err
+	}
+	return Result{}, unknown(claim.ID, "")
+}
+
+// finish records an outcome. If even that fails, the row still says
+// dispatching, and recovery takes it up as unknown.
+func (x *execution) finish(ctx context.Context, claim Claim, o Outcome) (OperationRecord, error) {
+	rec, err := x.r.c.Operations.Finish(ctx, claim, o)
+	if err != nil {
+		e := unknown(claim.ID, "the outcome could not be recorded; recovery will look it up")
+		e.Err = err
+		return rec, e
+	}
+	return rec, nil
+}
+
+// applied answers with a receipt from the ledger, first time or replayed.
+func (x *execution) applied(rec OperationRecord, replayed bool) (Result, error) {
+	result := x.result(StatusSuccess)
+	result.Replayed = replayed
+	result.Data = rec.Output
+	result.Effect = EffectReport{DispositionApplied, rec.ID}
+	r := new(Receipt)
+	if err := json.Unmarshal(rec.Receipt, &r.r); err != nil {
+		return Result{}, &Error{Code: CodeInternal, Effect: DispositionApplied, Operation: rec.ID, Err: err}
+	}
+	result.Receipt = r
+	result.Summary = fmt.Sprintf("%s: done as %s, %s", x.tool.op.spec.Title, r.r.ExternalID, r.r.Proof)
+	if len(r.r.Differences) > 0 {
+		result.Coverage.Missing = append(result.Coverage.Missing, Missing{What: "sent fields", Reason: "dropped_by_provider", Count: len(r.r.Differences)})
+		result.Summary += fmt.Sprintf(", but the provider stored %d fields otherwise", len(r.r.Differences))
+	}
+	if len(rec.Output) == 0 {
+		result.Coverage.Missing = append(result.Coverage.Missing, Missing{What: "data", Reason: "unread_field"})
+	}
+	return covered(result), nil
+}
+
+// prove records a write as applied before anything else is asked of the
+// provider, then tries to verify it. A failed read-back weakens the receipt and
+// never the effect.
+func (x *execution) prove(ctx context.Context, claim Claim, a *Access, d decoded, proof Proof, how string, unread bool) (OperationRecord, error) {
+	r := receipt{
+		Operation: claim.ID, Tool: claim.Tool, Version: claim.Version, Proof: proof, How: how, ExternalID: d.id,
+		ArgsDigest: claim.ArgsDigest, Digest: claim.Digest, OccurredAt: time.Now().UTC(),
+	}
+	output := d.data
+	if unread || x.tool.op.output.conforms(output) != nil {
+		output = nil // applied all the same; the result says it could not be read
+	}
+	record := func() (OperationRecord, error) {
+		raw, err := json.Marshal(r)
+		if err != nil {
+			return OperationRecord{}, err
+		}
+		return x.finish(ctx, claim, Outcome{State: StateApplied, Receipt: raw, Output: output})
+	}
+	rec, err := record()
+	if err != nil || x.tool.op.verify == nil || unread {
+		return rec, err
+	}
+	var changes []Change
+	if guard(func() (err error) {
+		changes, err = x.tool.op.verify(ctx, a, d, claim.Arguments)
+		return err
+	}) != nil {
+		return rec, nil
+	}
+	r.Proof, r.Differences = ProofVerified, changes
+	if better, err := record(); err == nil {
+		rec = better
+	}
+	return rec, nil
+}
+
+// Settle looks one unknown operation up at the provider and records what that
+// proves. It never sends the write again.
+func (r *Runtime) Settle(ctx context.Context, tenant TenantID, id OperationID) (OperationRecord, error) {
+	claim, err := r.c.Operations.Look(ctx, tenant, id)
+	if err != nil {
+		return OperationRecord{}, err
+	}
+	later := func(reason string) (OperationRecord, error) {
+		return r.c.Operations.Finish(context.WithoutCancel(ctx), claim, Outcome{State: StateUnknown, Reason: reason})
+	}
+	t, ok := r.tools[claim.Tool]
+	if !ok {
+		return later("no connector for it is mounted")
+	}
+	caller := Caller{Tenant: claim.Tenant, Principal: claim.Principal, Connection: claim.Connection}
+	conn, err := r.c.Connections.Resolve(ctx, caller, claim.Provider, t.op.spec.Scopes)
+	if err != nil {
+		return later("connection: " + CodeOf(err).String())
+	}
+	// Another account would not see the write, and its absence would be a lie.
+	if conn.Account.Subject != claim.Account.Subject || conn.Account.Issuer != claim.Account.Issuer {
+		return later("the connection is another account now")
+	}
+	x := &execution{r: r, caller: caller, tool: t, conn: conn, access: r.access(t.connector, conn), argsDigest: claim.ArgsDigest}
+	x.access.op = claim.ID
+	ctx, cancel := context.WithTimeout(ctx, r.c.ReadTimeout)
+	defer cancel()
+	var d decoded
+	found := CannotTell
+	err = guard(func() (err error) {
+		d, found, err = t.op.find(ctx, x.access, claim.ID, claim.Arguments)
+		return err
+	})
+	switch {
+	case err != nil:
+		return later("look-up: " + CodeOf(err).String())
+	case found == FoundYes && d.id != "":
+		return x.prove(context.WithoutCancel(ctx), claim, x.access, d, ProofCommitted, "look_up", false)
+	case found == FoundNo && !time.Now().Before(claim.DispatchedAt.Add(claim.Settle)):
+		return r.c.Operations.Finish(context.WithoutCancel(ctx), claim,
+			Outcome{State: StateRejected, Reason: "absent after the settle time, in a complete look-up"})
+	case found == FoundNo:
+		return later("absent, but the settle time is not over")
+	}
+	return later("the look-up cannot tell")
+}
