@@ -52,6 +52,7 @@ type Response struct {
 type Access struct {
 	conn      Connection
 	op        OperationID
+	since     time.Time
 	transport Transport
 	classify  func(Request, Response) *Error
 
@@ -70,6 +71,10 @@ func (a *Access) Connection() Connection { return a.conn }
 // Operation is the id of the write that is being planned or settled; empty in
 // reads. Markers and idempotency keys are made of it.
 func (a *Access) Operation() OperationID { return a.op }
+
+// Dispatched is when the write that is being settled left; zero otherwise. A
+// look-up may skip what the provider made well before it.
+func (a *Access) Dispatched() time.Time { return a.since }
 
 // Allowed reports whether the connection may touch a resource.
 func (a *Access) Allowed(resource string) bool { return slices.Contains(a.conn.Resources, resource) }

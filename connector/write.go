@@ -281,7 +281,7 @@ func (r *Runtime) Settle(ctx context.Context, tenant TenantID, id OperationID) (
 		return later("the connection is another account now")
 	}
 	x := &execution{r: r, caller: caller, tool: t, conn: conn, access: r.access(t.connector, conn), argsDigest: claim.ArgsDigest}
-	x.access.op = claim.ID
+	x.access.op, x.access.since = claim.ID, claim.DispatchedAt
 	ctx, cancel := context.WithTimeout(ctx, r.c.ReadTimeout)
 	defer cancel()
 	var d decoded

@@ -1,0 +1,104 @@
+package gitea
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/tickets"
+)
+
+// A call looks at no more repositories than this; the rest is behind the cursor.
+const reposPerCall = 10
+
+// Search lists one repository after the other: the global search drops filters
+// that match nothing. The position names the repository, so that a grant that
+// changed in between can't shift it.
+func (Driver) Search(ctx context.Context, a *connector.Access, q tickets.Query, p connector.Position) (connector.Page[tickets.Ticket], error) {
+	var page connector.Page[tickets.Ticket]
+	repos := slices.Sorted(slices.Values(q.Projects))
+	at, ok := parsePosition(p.Cursor)
+	if !ok {
+		return page, connector.Fail(connector.CodeCursorInvalid, "")
+	}
+	if at.repo == "" {
+		at = position{repo: repos[0], page: 1}
+	}
+	for range reposPerCall {
+		i := slices.Index(repos, at.repo)
+		if i < 0 {
+			return page, connector.Fail(connector.CodeCursorInvalid, "")
+		}
+		items, total, err := listPage(ctx, a, at.repo, url.Values{
+			"q": {q.Text}, "state": {q.State}, "type": {"issues"},
+			"page": {strconv.Itoa(at.page)}, "limit": {strconv.Itoa(p.PageSize)},
+		})
+		if err != nil {
+			return page, err
+		}
+		if at.page > 1 && total != at.total {
+			page.Missing = append(page.Missing, connector.Missing{What: "items", Reason: "changed_while_paging"})
+		}
+		page.Fetched += len(items)
+		for _, w := range items {
+			if w.PullRequest == nil {
+				page.Items = append(page.Items, w.ticket(at.repo))
+			}
+		}
+		switch {
+		case len(items) > 0 && at.page*p.PageSize < total:
+			at = position{at.repo, at.page + 1, total}
+		case i+1 < len(repos):
+			at = position{repo: repos[i+1], page: 1}
+		default:
+			if len(repos) == 1 && at.page == 1 {
+				page.Total = &total
+			}
+			return page, nil
+		}
+		if len(page.Items) > 0 {
+			break
+		}
+	}
+	page.Next = at.String()
+	return page, nil
+}
+
+func listPage(ctx context.Context, a *connector.Access, repo string, query url.Values) ([]wireIssue, int, error) {
+	items, resp, err := connector.Get[[]wireIssue](ctx, a, connector.Request{Path: issues(repo), Query: query})
+	if err != nil {
+		return nil, 0, err
+	}
+	total, err := strconv.Atoi(resp.Header.Get("X-Total-Count"))
+	if err != nil || total < 0 {
+		return nil, 0, connector.Fail(connector.CodeProviderContract, "the list does not say how many items there are")
+	}
+	return items, total, nil
+}
+
+// position is "page total repository".
+type position struct {
+	repo  string
+	page  int
+	total int // of the repository when its first page was read
+}
+
+func (p position) String() string {
+	return strconv.Itoa(p.page) + " " + strconv.Itoa(p.total) + " " + p.repo
+}
+
+func parsePosition(s string) (position, bool) {
+	if s == "" {
+		return position{}, true
+	}
+	parts := strings.SplitN(s, " ", 3)
+	if len(parts) != 3 {
+		return position{}, false
+	}
+	page, err1 := strconv.Atoi(parts[0])
+	total, err2 := strconv.Atoi(parts[1])
+	return position{parts[2], page, total}, err1 == nil && err2 == nil && page > 0
+}
