@@ -177,7 +177,10 @@ func (Driver) FindCreated(ctx context.Context, a *connector.Access, id connector
 			first = total
 		}
 		for _, w := range items {
-			if markOf(w.Body) == id && w.PullRequest == nil {
+			// The mark is readable, so anyone could copy it into an issue of
+			// their own: only an issue of our account counts.
+			ours := w.User != nil && strconv.FormatInt(w.User.ID, 10) == a.Connection().Account.Subject
+			if ours && markOf(w.Body) == id && w.PullRequest == nil {
 				return w.ticket(d.Project), connector.FoundYes, nil
 			}
 		}
