@@ -134,16 +134,27 @@ type ruleState struct {
 // SetBehaviour replaces the behaviour; counters of rules start again. It
 // reports the first rule that can't be understood, and then changes nothing.
 func (s *Server) SetBehaviour(b Behaviour) error {
+	p, err := compile(b)
+	if err != nil {
+		return err
+	}
+	s.rules.Store(p)
+	s.hooks.setFaults(b.Webhooks)
+	s.limits.set(b.RateLimit, time.Duration(b.RateWindowMS)*time.Millisecond)
+	return nil
+}
+
+func compile(b Behaviour) (*program, error) {
 	p := &program{behaviour: b}
 	for i, r := range b.Rules {
 		if !slices.Contains(kinds, r.Effect.Kind) {
-			return fmt.Errorf("sandbox: rule %d: unknown effect kind %q", i, r.Effect.Kind)
+			return nil, fmt.Errorf("sandbox: rule %d: unknown effect kind %q", i, r.Effect.Kind)
 		}
 		if w := r.Effect.When; w != "" && w != "before" && w != "after" {
-			return fmt.Errorf("sandbox: rule %d: when must be before or after", i)
+			return nil, fmt.Errorf("sandbox: rule %d: when must be before or after", i)
 		}
 		if len(r.Match.Nth) > 0 && r.Match.Probability > 0 {
-			return fmt.Errorf("sandbox: rule %d: nth and probability exclude each other", i)
+			return nil, fmt.Errorf("sandbox: rule %d: nth and probability exclude each other", i)
 		}
 		st := ruleState{Rule: r}
 		if r.Match.Probability > 0 {
@@ -152,30 +163,27 @@ func (s *Server) SetBehaviour(b Behaviour) error {
 		p.rules = append(p.rules, st)
 	}
 	if raw := b.Switches.ExpiresIn; raw != nil && !json.Valid(raw) {
-		return errors.New("sandbox: expires_in is not JSON")
+		return nil, errors.New("sandbox: expires_in is not JSON")
 	}
-	s.rules.Store(p)
-	s.hooks.setFaults(b.Webhooks)
-	s.limits.set(b.RateLimit, time.Duration(b.RateWindowMS)*time.Millisecond)
-	return nil
+	return p, nil
 }
 
-// AddRule puts one more rule behind the others, whose counters go on.
+// AddRule puts one more rule behind the others, whose counters go on. It is for
+// one test at a time: two calls at once may lose a rule.
 func (s *Server) AddRule(r Rule) error {
-	b := s.Behaviour()
 	old := s.rules.Load()
+	b := s.Behaviour()
 	b.Rules = append(b.Rules, r)
-	if err := s.SetBehaviour(b); err != nil {
+	p, err := compile(b)
+	if err != nil {
 		return err
 	}
 	if old != nil {
-		p := s.rules.Load()
 		old.mu.Lock()
-		defer old.mu.Unlock()
-		p.mu.Lock()
-		defer p.mu.Unlock()
 		copy(p.rules, old.rules)
+		old.mu.Unlock()
 	}
+	s.rules.Store(p)
 	return nil
 }
 

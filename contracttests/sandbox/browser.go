@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	formPart  = regexp.MustCompile(`<form method="post" action="(login|consent)" data-form="`)
+	formPart  = regexp.MustCompile(`<form method="post" action="(login|consent)" data-form="(?:login|consent" data-login="([^"]*))">`)
 	fieldPart = regexp.MustCompile(`<input type="hidden" name="transaction" value="([^"]*)">`)
 )
 
@@ -22,7 +22,7 @@ var (
 // decides, and returns where the sandbox then sends the browser, without going
 // there. Both an answer with a code and one with an error are such a redirect;
 // a page that ends the walk is an error. client may be nil; its cookie jar, if
-// it has one, keeps the session for the next call.
+// it has one, keeps the session for the next call, unless another person is next.
 func Login(ctx context.Context, client *http.Client, authorizeURL, login, password string, allow bool) (*url.URL, error) {
 	var browser http.Client
 	if client != nil {
@@ -36,14 +36,14 @@ func Login(ctx context.Context, client *http.Client, authorizeURL, login, passwo
 	if err != nil {
 		return nil, errors.New("sandbox: login: authorize URL can't be read")
 	}
-	at, form, signedIn := start, url.Values(nil), false
+	at, form, signedIn, forced := start, url.Values(nil), false, false
 	for range 10 {
 		status, next, body, err := visit(ctx, &browser, at, form)
 		if err != nil {
 			return nil, err
 		}
 		if next != nil {
-			if next.Scheme != start.Scheme || next.Host != start.Host || !strings.HasPrefix(next.Path, parent(start.Path)) {
+			if next.Scheme != start.Scheme || next.Host != start.Host || !ownPage(start.Path, next.Path) {
 				return next, nil
 			}
 			at, form = next, nil
@@ -52,6 +52,17 @@ func Login(ctx context.Context, client *http.Client, authorizeURL, login, passwo
 		what, id := formPart.FindSubmatch(body), fieldPart.FindSubmatch(body)
 		if what == nil || id == nil {
 			return nil, fmt.Errorf("sandbox: login: status %d and no form", status)
+		}
+		if string(what[1]) == "consent" && html.UnescapeString(string(what[2])) != login {
+			if forced {
+				return nil, errors.New("sandbox: login: signed in as another person")
+			}
+			again := *start
+			q := again.Query()
+			q.Set("prompt", "login")
+			again.RawQuery = q.Encode()
+			at, form, forced = &again, nil, true
+			continue
 		}
 		form = url.Values{"transaction": {html.UnescapeString(string(id[1]))}}
 		at = at.ResolveReference(&url.URL{Path: string(what[1])})
@@ -71,9 +82,11 @@ func Login(ctx context.Context, client *http.Client, authorizeURL, login, passwo
 	return nil, errors.New("sandbox: login: too many steps")
 }
 
-// parent is the folder of the authorization endpoint: its pages are below it,
-// the client's callback is not.
-func parent(path string) string { return path[:strings.LastIndex(path, "/")+1] }
+// ownPage tells the sandbox's next page from the client's callback on the same host.
+func ownPage(authorize, next string) bool {
+	dir := authorize[:strings.LastIndex(authorize, "/")+1]
+	return next == dir+"consent" || next == dir+"login" || next == authorize
+}
 
 func visit(ctx context.Context, browser *http.Client, at *url.URL, form url.Values) (int, *url.URL, []byte, error) {
 	method, body := http.MethodGet, io.Reader(nil)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -188,3 +189,23 @@ func (b *bench) behave(v Behaviour) {
 		b.t.Fatal(err)
 	}
 }
+
+// direct serves requests without a socket, for tests that move the clock.
+type direct struct{ h http.Handler }
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	rec := httptest.NewRecorder()
+	in := r.Clone(r.Context())
+	in.RequestURI, in.RemoteAddr = "", "192.0.2.1:1"
+	d.h.ServeHTTP(rec, in)
+	return rec.Result(), nil
+}
+
+func newRequest(u *url.URL) *http.Request {
+	return &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}
+}
+
+func copyTo(w io.Writer, res *http.Response) (int64, error) { return io.Copy(w, res.Body) }

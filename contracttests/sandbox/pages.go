@@ -52,7 +52,7 @@ var consentBody = template.Must(template.New("consent").Parse(
 <ul>
 {{range .Scopes}}<li>{{.Text}} <code>{{.Name}}</code></li>
 {{end}}</ul>
-<form method="post" action="consent" data-form="consent">
+<form method="post" action="consent" data-form="consent" data-login="{{.Login}}">
 <input type="hidden" name="transaction" value="{{.ID}}">
 <button type="submit" name="decision" value="allow">Allow</button>
 <button type="submit" name="decision" value="deny">Deny</button>
@@ -76,9 +76,9 @@ func (s *Server) consentForm(id string, t *transaction, login string) answer {
 	type scope struct{ Name, Text string }
 	u := s.world.user(login)
 	data := struct {
-		ID, Name, Organisation, Client string
-		Scopes                         []scope
-	}{ID: id, Name: u.Name, Organisation: organisation(u.Organisation).Name, Client: t.client}
+		ID, Login, Name, Organisation, Client string
+		Scopes                                []scope
+	}{ID: id, Login: login, Name: u.Name, Organisation: organisation(u.Organisation).Name, Client: t.client}
 	for _, name := range t.scopes {
 		data.Scopes = append(data.Scopes, scope{name, scopeText[name]})
 	}
