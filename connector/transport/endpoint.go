@@ -1,0 +1,134 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/drawbridge-dev/drawbridge/connector"
+)
+
+// An endpoint is a profile in use.
+type endpoint struct {
+	profile Profile
+	limits  Limits
+	places
+	pool    pool            // reads
+	once    *http.Transport // writes and exchanges: a connection each
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+
+	mu    sync.Mutex // guards the three below
+	lanes map[laneKey]*lane
+	swept time.Time
+}
+
+type laneKey struct {
+	tenant     connector.TenantID
+	connection connector.ConnectionID
+}
+
+func newEndpoint(p Profile, nat64 []netip.Prefix, resolver *net.Resolver) (*endpoint, error) {
+	at, err := p.parse()
+	if err != nil {
+		return nil, err
+	}
+	e := &endpoint{profile: p, limits: p.Limits.filled(), places: at, lanes: map[laneKey]*lane{}, swept: time.Now()}
+	secure := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	if len(p.Roots) > 0 {
+		secure.RootCAs = x509.NewCertPool()
+		secure.RootCAs.AppendCertsFromPEM(p.Roots)
+	}
+	dial := e.dialer(nat64, resolver)
+	e.pool.fresh = func() *http.Transport { return newHTTP(dial, secure, e.limits) }
+	e.once = newHTTP(dial, secure, e.limits)
+	e.once.DisableKeepAlives = true
+	e.breaker = newBreaker(p.Name)
+	return e, nil
+}
+
+// newHTTP has no proxy, because a proxy hides the address that the guard
+// checks. It speaks HTTP/1.1 alone: HTTP/2 has replays of its own and makes it
+// unprovable whether a request was written.
+func newHTTP(dial func(context.Context, string, string) (net.Conn, error), secure *tls.Config, l Limits) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		DialContext:            dial,
+		TLSClientConfig:        secure,
+		Protocols:              protocols,
+		TLSHandshakeTimeout:    l.TLS,
+		ResponseHeaderTimeout:  l.ResponseHeader,
+		MaxResponseHeaderBytes: l.HeaderBytes,
+		IdleConnTimeout:        30 * time.Second, // below what servers keep
+		MaxIdleConns:           64,
+		MaxIdleConnsPerHost:    64,
+		DisableCompression:     true, // see body.go: both forms of a body are counted
+	}
+}
+
+// maxAge is how long a connection can stay in use after its host moved.
+const maxAge = 5 * time.Minute
+
+// A pool replaces its http.Transport when that has grown old. Connections that
+// are busy then finish and are not kept.
+type pool struct {
+	fresh func() *http.Transport
+
+	mu      sync.Mutex // guards the two below
+	current *http.Transport
+	born    time.Time // wall clock: a machine that slept has stale connections
+}
+
+func (p *pool) get() *http.Transport {
+	now := time.Now().Round(0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if age := now.Sub(p.born); p.current == nil || age > maxAge || age < 0 {
+		p.drop()
+		p.current, p.born = p.fresh(), now
+	}
+	return p.current
+}
+
+func (p *pool) drop() {
+	if p.current != nil {
+		p.current.CloseIdleConnections()
+	}
+}
+
+func (e *endpoint) close() {
+	e.pool.mu.Lock()
+	defer e.pool.mu.Unlock()
+	e.pool.drop()
+}
+
+// lane finds what the calls of one connection share. Lanes that nobody used
+// for a while are forgotten; theirs would be full tokens anyway.
+func (e *endpoint) lane(conn connector.Connection) *lane {
+	key := laneKey{conn.Tenant, conn.ID}
+	now := time.Now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if now.Sub(e.swept) > 10*time.Minute {
+		for k, l := range e.lanes {
+			if l.idleSince(now) > 10*time.Minute {
+				delete(e.lanes, k)
+			}
+		}
+		e.swept = now
+	}
+	l := e.lanes[key]
+	if l == nil {
+		l = newLane(e.limits)
+		e.lanes[key] = l
+	}
+	l.touch(now)
+	return l
+}

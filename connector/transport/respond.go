@@ -1,0 +1,93 @@
+package transport
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+
+	"github.com/drawbridge-dev/drawbridge/connector"
+)
+
+// respond is the last answer, with all attempts. Status is 0 when none came.
+func (c *call) respond() connector.Response {
+	return c.answer.response(c.ep.profile.RequestIDHeader, c.attempts)
+}
+
+func (a answer) response(idHeader string, attempts []connector.Attempt) connector.Response {
+	r := connector.Response{
+		Status: a.status, Header: a.header, Body: a.body, FetchedAt: a.at, RetryAfter: a.wait, Attempts: attempts,
+	}
+	if a.header != nil {
+		if idHeader == "" {
+			idHeader = "X-Request-Id"
+		}
+		r.RequestID = clean(a.header.Get(idHeader))
+		// Nothing that could act as a credential leaves with the answer.
+		for _, name := range []string{"Set-Cookie", "Authorization", "Proxy-Authorization", "Authentication-Info"} {
+			delete(a.header, name)
+		}
+	}
+	return r
+}
+
+// clean makes a foreign id fit for logs and records.
+func clean(id string) string {
+	b := make([]byte, 0, min(len(id), 128))
+	for i := 0; i < len(id) && len(b) < 128; i++ {
+		if id[i] > ' ' && id[i] < 0x7f {
+			b = append(b, id[i])
+		}
+	}
+	return string(b)
+}
+
+// fail finishes an error with what it means for a write.
+func (c *call) fail(ctx context.Context, err error) error {
+	e := failure(ctx, err)
+	if e.RetryAfter == 0 {
+		e.RetryAfter = c.answer.wait
+	}
+	if !c.write {
+		return e
+	}
+	if !wrote(c.attempts) {
+		e.Effect = connector.DispositionNotApplied
+		return e
+	}
+	e.Effect = connector.DispositionUnknown
+	switch e.Code {
+	case connector.CodeUnavailable, connector.CodeDeadline, connector.CodeCanceled:
+		// What was lost is the proof; why it was lost is the cause.
+		e.Code, e.Message, e.Err = connector.CodeOutcomeUnknown, "", cause(err)
+	}
+	return e
+}
+
+// refused is the error for a write's answer that proves nothing in general and
+// a refusal by this provider's contract. Other answers are the connector's.
+func (c *call) refused() *connector.Error {
+	s := c.answer.status
+	if !c.write || s != http.StatusRequestTimeout && s < 500 || !slices.Contains(c.ep.profile.RefusesBeforeProcessing, s) {
+		return nil
+	}
+	e := connector.Fail(connector.CodeUnavailable, "the provider refused the request without processing it")
+	e.Effect, e.RetryAfter = connector.DispositionNotApplied, c.answer.wait
+	return e
+}
+
+// note logs one attempt: where to, not what.
+func (c *call) note(ctx context.Context, err error) {
+	level := slog.LevelDebug
+	if err != nil {
+		level = slog.LevelWarn
+	}
+	if !c.t.log.Enabled(ctx, level) {
+		return
+	}
+	last := c.attempts[len(c.attempts)-1]
+	c.t.log.LogAttrs(ctx, level, "provider request",
+		slog.String("profile", c.ep.profile.Name), slog.String("host", c.ep.base.urlHost), slog.String("method", c.method),
+		slog.String("connection", string(c.conn.ID)), slog.Int("attempt", last.N), slog.Int("status", last.Status),
+		slog.Bool("wrote", last.WroteRequest), slog.Duration("waited", last.Waited), slog.String("stop", last.Stop))
+}
