@@ -1,0 +1,270 @@
+package operations
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/store"
+)
+
+// AuditConfig is what an AuditLog is made of. Zero numbers mean the defaults.
+type AuditConfig struct {
+	DB     *store.DB    // required; opened with Migrations
+	Logger *slog.Logger // nil: failures are not logged, only returned and retried
+
+	// Buffer is how many records of reads may wait to be written. When it is
+	// full, calls wait. Zero means 1024.
+	Buffer int
+
+	// Patience is how long a call waits, for room in the buffer or for its
+	// write to be on disk, before Record fails. Zero means 10 seconds.
+	Patience time.Duration
+}
+
+// AuditLog implements connector.Auditor. One goroutine writes; what has piled
+// up meanwhile goes in one transaction. A record of a write (one with an
+// operation) is on disk when Record returns nil. A record of a read is in the
+// buffer then: it can be lost when the process is killed, and not otherwise.
+type AuditLog struct {
+	db       *store.DB
+	logger   *slog.Logger
+	patience time.Duration
+
+	queue chan auditEntry
+	done  chan struct{}
+	stop  context.Context // ends the retries of a Close that runs out of time
+	abort context.CancelFunc
+
+	mu     sync.RWMutex // held for reading while sending into queue
+	closed bool
+	lost   int // owned by the writer until done is closed
+}
+
+type auditEntry struct {
+	id      string
+	r       connector.AuditRecord
+	written chan struct{} // nil: nobody waits
+}
+
+var _ connector.Auditor = (*AuditLog)(nil)
+
+const (
+	auditBatch    = 256
+	auditMaxField = 512
+)
+
+// NewAuditLog starts the writer. Close ends it.
+func NewAuditLog(c AuditConfig) (*AuditLog, error) {
+	if c.DB == nil {
+		return nil, errors.New("operations: no database")
+	}
+	if c.Buffer < 0 || c.Patience < 0 {
+		return nil, errors.New("operations: negative audit buffer or patience")
+	}
+	if c.Buffer == 0 {
+		c.Buffer = 1024
+	}
+	if c.Patience == 0 {
+		c.Patience = 10 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &AuditLog{db: c.DB, logger: c.Logger, patience: c.Patience, queue: make(chan auditEntry, c.Buffer), done: make(chan struct{})}
+	a.stop, a.abort = context.WithCancel(context.Background())
+	go a.write()
+	return a, nil
+}
+
+// Record keeps one record. The caller's cancellation doesn't stop it. It fails
+// with OVERLOADED when the log could not take the record within the patience
+// (a record of a write may still be written later), and with UNAVAILABLE after
+// Close.
+func (a *AuditLog) Record(_ context.Context, r connector.AuditRecord) error {
+	at := r.At.UnixMilli()
+	e := auditEntry{id: fmt.Sprintf("aud_%012x%s", max(at, 0), strings.ToLower(rand.Text()[:12])), r: r}
+	if r.Operation != "" {
+		e.written = make(chan struct{})
+	}
+	timer := time.NewTimer(a.patience)
+	defer timer.Stop()
+	if err := a.enqueue(e, timer.C); err != nil || e.written == nil {
+		return err
+	}
+	select {
+	case <-e.written:
+		return nil
+	case <-a.done:
+	case <-timer.C:
+	}
+	select {
+	case <-e.written:
+		return nil
+	default:
+		return connector.Fail(connector.CodeOverloaded, "the audit record is not on disk yet")
+	}
+}
+
+func (a *AuditLog) enqueue(e auditEntry, timeout <-chan time.Time) error {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if a.closed {
+		return connector.Fail(connector.CodeUnavailable, "the audit log is closed")
+	}
+	select {
+	case a.queue <- e:
+		return nil
+	case <-timeout:
+		return connector.Fail(connector.CodeOverloaded, "the audit log is full")
+	}
+}
+
+// Close writes everything that was accepted and stops. When ctx ends first it
+// gives up and says how many records are lost. Later calls return nil at once
+// or wait for the first.
+func (a *AuditLog) Close(ctx context.Context) error {
+	a.mu.Lock()
+	first := !a.closed
+	if first {
+		a.closed = true
+		close(a.queue)
+	}
+	a.mu.Unlock()
+	stop := context.AfterFunc(ctx, a.abort)
+	defer stop()
+	<-a.done
+	a.abort()
+	if first && a.lost > 0 {
+		return fmt.Errorf("operations: %d audit records could not be written: %w", a.lost, context.Cause(ctx))
+	}
+	return nil
+}
+
+func (a *AuditLog) write() {
+	defer close(a.done)
+	batch := make([]auditEntry, 0, auditBatch)
+	for e := range a.queue {
+		batch = append(batch[:0], e)
+	more:
+		for len(batch) < auditBatch {
+			select {
+			case e, ok := <-a.queue:
+				if !ok {
+					break more
+				}
+				batch = append(batch, e)
+			default:
+				break more
+			}
+		}
+		if a.flush(batch) {
+			for _, e := range batch {
+				if e.written != nil {
+					close(e.written)
+				}
+			}
+		} else {
+			a.lost += len(batch)
+		}
+	}
+}
+
+// flush tries until the batch is on disk. Records have their ids from the
+// start, so a batch of which the commit's outcome is unknown can be repeated.
+func (a *AuditLog) flush(batch []auditEntry) bool {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		err := a.db.Update(a.stop, func(tx *store.Tx) error {
+			for i := range batch {
+				if err := insertAudit(a.stop, tx, &batch[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			return true
+		}
+		a.logger.Error("audit records not written, trying again", "records", len(batch), slog.Any("err", err))
+		select {
+		case <-time.After(pause):
+		case <-a.stop.Done():
+			return false
+		}
+	}
+}
+
+const auditColumns = `at, tenant, run, step, call_id, principal, connection, tool, connector, version, policy_version,
+	decision, args_digest, operation, status, code, request_id, correlation, attempts, stages`
+
+func insertAudit(ctx context.Context, tx *store.Tx, e *auditEntry) error {
+	r := &e.r
+	stages, err := json.Marshal(r.Stages)
+	if err != nil {
+		return err
+	}
+	text := func(s string) string { return storable(s, auditMaxField) }
+	_, err = tx.Exec(ctx, `INSERT INTO audit (id, `+auditColumns+`)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		e.id, moment(r.At), text(string(r.Tenant)), text(r.Run), text(r.Step), text(r.CallID), text(string(r.Principal)),
+		text(string(r.Connection)), text(r.Tool), text(r.Connector), text(r.Version), text(r.PolicyVersion), text(r.Decision),
+		text(r.ArgsDigest), text(string(r.Operation)), text(string(r.Status)), text(r.Code), text(r.RequestID), text(r.Correlation),
+		r.Attempts, storable(string(stages), 16<<10))
+	return err
+}
+
+// AuditFilter narrows a list. Empty fields don't.
+type AuditFilter struct {
+	Principal connector.PrincipalID
+	Tool      string
+	CallID    string
+	Operation connector.OperationID
+	Since     time.Time // inclusive
+	Limit     int       // zero: 100; at most 1000
+}
+
+// List returns a tenant's records that are on disk, newest first.
+func (a *AuditLog) List(ctx context.Context, tenant connector.TenantID, f AuditFilter) ([]connector.AuditRecord, error) {
+	query, args := `SELECT `+auditColumns+` FROM audit WHERE tenant = ? AND at >= ?`, []any{tenant, moment(f.Since)}
+	only := func(column, value string) {
+		if value != "" {
+			query, args = query+` AND `+column+` = ?`, append(args, value)
+		}
+	}
+	only("principal", string(f.Principal))
+	only("tool", f.Tool)
+	only("call_id", f.CallID)
+	only("operation", string(f.Operation))
+	limit := f.Limit
+	if limit <= 0 {
+		limit = 100
+	}
+	rows, err := a.db.Query(ctx, query+` ORDER BY at DESC, id DESC LIMIT ?`, append(args, min(limit, 1000))...)
+	if err != nil {
+		return nil, edge(err)
+	}
+	defer rows.Close()
+	var records []connector.AuditRecord
+	for rows.Next() {
+		var r connector.AuditRecord
+		var stages string
+		err := rows.Scan((*moment)(&r.At), &r.Tenant, &r.Run, &r.Step, &r.CallID, &r.Principal, &r.Connection, &r.Tool, &r.Connector,
+			&r.Version, &r.PolicyVersion, &r.Decision, &r.ArgsDigest, &r.Operation, &r.Status, &r.Code, &r.RequestID,
+			&r.Correlation, &r.Attempts, &stages)
+		if err != nil {
+			return nil, edge(err)
+		}
+		if err := json.Unmarshal([]byte(stages), &r.Stages); err != nil {
+			return nil, edge(fmt.Errorf("stored stages can't be read"))
+		}
+		records = append(records, r)
+	}
+	return records, edge(rows.Err())
+}

@@ -1,0 +1,280 @@
+package operations
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/store"
+)
+
+// Filter narrows a list. Empty fields don't.
+type Filter struct {
+	Principal  connector.PrincipalID
+	Connection connector.ConnectionID
+	Tool       string
+	Limit      int // zero: 100; at most 1000
+}
+
+// Approvals lists a tenant's approvals, newest first, in any of the states;
+// none means all.
+func (l *Ledger) Approvals(ctx context.Context, tenant connector.TenantID, f Filter, states ...ApprovalState) ([]Card, error) {
+	rows, err := l.list(ctx, tenant, f, "a.state", names(states))
+	if err != nil {
+		return nil, edge(err)
+	}
+	var cards []Card
+	for i := range rows {
+		// Time may have changed the state that the row was found by.
+		if len(states) > 0 && !slices.Contains(states, rows[i].approval.state) {
+			continue
+		}
+		c, err := l.seal.card(&rows[i])
+		if err != nil {
+			return nil, edge(err)
+		}
+		cards = append(cards, c)
+	}
+	return cards, nil
+}
+
+// Approval returns one card by the approval's id or a unique beginning of it.
+func (l *Ledger) Approval(ctx context.Context, tenant connector.TenantID, id string) (Card, error) {
+	op, err := l.resolve(ctx, `SELECT operation, id FROM operation_approval`, "approval", tenant, id)
+	if err != nil {
+		return Card{}, edge(err)
+	}
+	r, _, err := l.read(ctx, func(tx *store.Tx) (row, bool, error) { return findID(ctx, tx, tenant, op) })
+	if err != nil {
+		return Card{}, edge(err)
+	}
+	c, err := l.seal.card(&r)
+	return c, edge(err)
+}
+
+// Line is one operation in a list: what can be said without opening what is
+// sealed. Reasons are as people and providers' codes gave them: show them, and
+// the actors of a history, through [Visible].
+type Line struct {
+	ID           connector.OperationID    `json:"operation_id"`
+	State        connector.OperationState `json:"state"`
+	Reason       string                   `json:"reason,omitempty"`
+	Tool         string                   `json:"tool"`
+	Version      string                   `json:"version"`
+	Provider     string                   `json:"provider"`
+	Principal    connector.PrincipalID    `json:"principal"`
+	Connection   connector.ConnectionID   `json:"connection"`
+	Approval     connector.ApprovalID     `json:"approval_id"`
+	Digest       string                   `json:"payload_digest"`
+	CallID       string                   `json:"call_id"`
+	CreatedAt    time.Time                `json:"created_at"`
+	DispatchedAt time.Time                `json:"dispatched_at,omitzero"`
+	NextLook     time.Time                `json:"next_look,omitzero"`
+	Looks        int                      `json:"looks"`
+	ExternalID   string                   `json:"external_id,omitempty"` // when settled by hand
+	SettledBy    string                   `json:"settled_by,omitempty"`
+}
+
+// Detail is everything about one operation.
+type Detail struct {
+	Line
+	Card    Card                      `json:"card"`
+	Record  connector.OperationRecord `json:"-"` // opened: arguments, output and receipt
+	History []Event                   `json:"history"`
+}
+
+// Event is one change of an operation, oldest first in a history.
+type Event struct {
+	Seq    int64                    `json:"seq"`
+	At     time.Time                `json:"at"`
+	From   connector.OperationState `json:"from,omitempty"` // empty: proposed
+	To     connector.OperationState `json:"to"`
+	Actor  string                   `json:"actor"`
+	Reason string                   `json:"reason,omitempty"`
+}
+
+// Operations lists a tenant's operations, newest first, in any of the states;
+// none means all.
+func (l *Ledger) Operations(ctx context.Context, tenant connector.TenantID, f Filter, states ...connector.OperationState) ([]Line, error) {
+	rows, err := l.list(ctx, tenant, f, "o.state", names(states))
+	if err != nil {
+		return nil, edge(err)
+	}
+	var lines []Line
+	for i := range rows {
+		if len(states) == 0 || slices.Contains(states, rows[i].state) {
+			lines = append(lines, rows[i].line())
+		}
+	}
+	return lines, nil
+}
+
+// Operation shows one operation by its id or a unique beginning of it.
+func (l *Ledger) Operation(ctx context.Context, tenant connector.TenantID, id string) (Detail, error) {
+	op, err := l.resolve(ctx, `SELECT id, id FROM operation`, "operation", tenant, id)
+	if err != nil {
+		return Detail{}, edge(err)
+	}
+	var d Detail
+	r, _, err := l.read(ctx, func(tx *store.Tx) (row, bool, error) { return findID(ctx, tx, tenant, op) })
+	if err != nil {
+		return Detail{}, edge(err)
+	}
+	d.Line = r.line()
+	if d.Card, err = l.seal.card(&r); err != nil {
+		return Detail{}, edge(err)
+	}
+	if d.Record, err = l.seal.record(&r); err != nil {
+		return Detail{}, edge(err)
+	}
+	d.History, err = l.history(ctx, tenant, op)
+	return d, edge(err)
+}
+
+func (r *row) line() Line {
+	return Line{
+		ID: r.id, State: r.state, Reason: r.reason, Tool: r.Tool, Version: r.version, Provider: r.provider,
+		Principal: r.Principal, Connection: r.Connection, Approval: r.approval.id, Digest: r.digest, CallID: r.callID,
+		CreatedAt: r.createdAt, DispatchedAt: r.dispatchedAt, NextLook: r.nextLook, Looks: r.looks,
+		ExternalID: r.externalID, SettledBy: r.settledBy,
+	}
+}
+
+func (l *Ledger) history(ctx context.Context, tenant connector.TenantID, id connector.OperationID) ([]Event, error) {
+	rows, err := l.db.Query(ctx, `SELECT seq, at, from_state, to_state, actor, reason FROM operation_event
+		WHERE tenant = ? AND operation = ? ORDER BY seq`, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var events []Event
+	for rows.Next() {
+		var e Event
+		if err := rows.Scan(&e.Seq, (*moment)(&e.At), &e.From, &e.To, &e.Actor, &e.Reason); err != nil {
+			return nil, err
+		}
+		events = append(events, e)
+	}
+	return events, rows.Err()
+}
+
+// list reads rows with their approvals, and writes what time has decided about
+// those it found.
+func (l *Ledger) list(ctx context.Context, tenant connector.TenantID, f Filter, column string, states []string) ([]row, error) {
+	where, args := []string{"o.tenant = ?"}, []any{tenant}
+	only := func(column string, value string) {
+		if value != "" {
+			where, args = append(where, column+" = ?"), append(args, value)
+		}
+	}
+	only("o.principal", string(f.Principal))
+	only("o.connection", string(f.Connection))
+	only("o.tool", f.Tool)
+	if len(states) > 0 {
+		where = append(where, column+" IN (?"+strings.Repeat(", ?", len(states)-1)+")")
+		for _, s := range states {
+			args = append(args, s)
+		}
+	}
+	limit := f.Limit
+	if limit <= 0 {
+		limit = 100
+	}
+	args = append(args, min(limit, 1000))
+	query := `SELECT ` + qualified("o.", operationColumns) + `, ` + qualified("a.", approvalColumns) + `
+		FROM operation o JOIN operation_approval a ON a.tenant = o.tenant AND a.operation = o.id
+		WHERE ` + strings.Join(where, " AND ") + ` ORDER BY o.created_at DESC, o.id LIMIT ?`
+	var found []row
+	var now time.Time
+	err := l.db.View(ctx, func(tx *store.Tx) error {
+		rows, err := tx.Query(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var r row
+			if err := rows.Scan(append(r.fields(), r.approval.fields()...)...); err != nil {
+				return err
+			}
+			r.Tenant = r.tenant
+			found = append(found, r)
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		rows.Close()
+		now, err = tx.Now(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		if !l.overdue(&found[i], now) {
+			continue
+		}
+		found[i], err = l.change(ctx, tenant, found[i].id, func(*store.Tx, *row, time.Time) error { return nil })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+var (
+	comma = regexp.MustCompile(`,\s*`)
+	short = regexp.MustCompile(`^[a-z0-9_]{4,64}$`)
+)
+
+func qualified(alias, columns string) string {
+	return alias + strings.Join(comma.Split(columns, -1), ", "+alias)
+}
+
+func names[T ~string](states []T) []string {
+	out := make([]string, len(states))
+	for i, s := range states {
+		out[i] = string(s)
+	}
+	return out
+}
+
+// resolve turns an id, or a beginning that only one id of the tenant has, into
+// an operation id. selects names the operation's and the searched id's column.
+func (l *Ledger) resolve(ctx context.Context, selects, what string, tenant connector.TenantID, id string) (connector.OperationID, error) {
+	where, arg := ` WHERE tenant = ? AND id = ?`, storable(id, maxName)
+	if short.MatchString(id) {
+		// Underscore is a wildcard of LIKE; the pattern admits no other.
+		where, arg = ` WHERE tenant = ? AND id LIKE ? ESCAPE '!'`, strings.ReplaceAll(id, "_", "!_")+"%"
+	}
+	rows, err := l.db.Query(ctx, selects+where+` ORDER BY id LIMIT 2`, tenant, arg)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	var ops []connector.OperationID
+	for rows.Next() {
+		var op connector.OperationID
+		var full string
+		if err := rows.Scan(&op, &full); err != nil {
+			return "", err
+		}
+		if full == id {
+			return op, nil
+		}
+		ops = append(ops, op)
+	}
+	if err := rows.Err(); err != nil {
+		return "", err
+	}
+	switch len(ops) {
+	case 0:
+		return "", notFound(what)
+	case 1:
+		return ops[0], nil
+	}
+	return "", connector.Fail(connector.CodeInvalidInput, "more than one %s begins like this", what)
+}
