@@ -1,0 +1,284 @@
+package credentials
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/store"
+)
+
+// maxOpen is how many sign-ins one principal can have under way.
+const maxOpen = 5
+
+// A BeginRequest asks for one sign-in at a provider.
+type BeginRequest struct {
+	Provider string
+	// RedirectURI is where the provider sends the browser: https, or http on a
+	// loopback literal. It must be registered there.
+	RedirectURI string
+	// Scopes to ask for. Nil: the provider's usual ones. A reconnect asks for
+	// these beside what the connection asked for before, because a new token
+	// replaces the old one.
+	Scopes []string
+	// Resources are the only containers that the connection may touch. Nil:
+	// all that the account sees; for a reconnect, the same wish as before.
+	Resources []string
+	// Connection is renewed instead of a new one being made. The account at
+	// the provider must be the same.
+	Connection connector.ConnectionID
+	// BrowserKey is a secret of the browser that starts, from a cookie. The
+	// callback must come with the same. Required.
+	BrowserKey string
+}
+
+// Begun is a sign-in under way. The URL is for the initiator's browser only:
+// it carries the state. Formatting and logging leave it out; JSON does not.
+type Begun struct {
+	Transaction string
+	URL         string
+	ExpiresAt   time.Time
+}
+
+// Format writes the transaction id and the expiry.
+func (b Begun) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "sign-in %s until %s", b.Transaction, b.ExpiresAt.Format(time.RFC3339))
+}
+
+// LogValue is the transaction id.
+func (b Begun) LogValue() slog.Value { return slog.StringValue(b.Transaction) }
+
+// transaction is a row of cred_transactions.
+type transaction struct {
+	id            string
+	tenant        connector.TenantID
+	principal     connector.PrincipalID
+	browserHash   []byte
+	provider      string
+	client        string
+	issuer        string
+	issAdvertised bool
+	tokenURL      string
+	redirectURI   string
+	resource      string
+	scopes        []string
+	wanted        []string // nil: everything visible
+	reconnect     connector.ConnectionID
+	verifier      []byte
+	status        string
+	result        string
+	connection    connector.ConnectionID
+	expiresAt     time.Time
+}
+
+func (t *transaction) place() place {
+	return place{tenant: t.tenant, issuer: t.issuer, client: t.client}
+}
+
+// Begin starts a sign-in. The state is 256 random bits of which the database
+// keeps a hash, the PKCE verifier is kept sealed, and everything that the
+// callback will be compared with is fixed now. More than five open sign-ins of
+// one principal are RATE_LIMITED.
+func (s *Service) Begin(ctx context.Context, caller connector.Caller, r BeginRequest) (Begun, error) {
+	p := s.providers[r.Provider]
+	switch {
+	case caller.Tenant == "" || caller.Principal == "":
+		return Begun{}, connector.Fail(connector.CodePermissionDenied, "a sign-in needs a signed-in principal")
+	case p == nil:
+		return Begun{}, connector.Fail(connector.CodeNotFound, "no such provider")
+	case len(r.BrowserKey) < 16:
+		return Begun{}, connector.Fail(connector.CodeInvalidInput, "a sign-in needs a browser key of at least 16 bytes")
+	case checkEndpoint(r.RedirectURI) != nil:
+		return Begun{}, connector.Fail(connector.CodeInvalidInput, "the redirect URI must be https or http on a loopback address, without fragment")
+	}
+	scopes, wanted := r.Scopes, slices.Clone(r.Resources)
+	if scopes == nil {
+		scopes = p.Scopes
+	}
+	if refused := without(scopes, slices.Concat(p.Scopes, p.MoreScopes)); len(refused) > 0 {
+		e := connector.Fail(connector.CodePermissionDenied, "the administrator does not let this be asked for")
+		e.Scopes = refused
+		return Begun{}, e
+	}
+	if r.Connection != "" {
+		var err error
+		if scopes, wanted, err = s.renewing(ctx, caller, r, scopes, wanted); err != nil {
+			return Begun{}, err
+		}
+	}
+	t := transaction{
+		id: rand.Text(), tenant: caller.Tenant, principal: caller.Principal, browserHash: hash(r.BrowserKey),
+		provider: p.ID, client: p.ClientID, issuer: p.Issuer, issAdvertised: p.IssAdvertised, tokenURL: p.TokenURL,
+		redirectURI: r.RedirectURI, resource: p.Resource, scopes: scopes, wanted: wanted, reconnect: r.Connection,
+	}
+	state := randomState()
+	verifier := oauth2.GenerateVerifier()
+	var err error
+	if t.verifier, err = s.cfg.Keys.Seal([]byte(verifier), t.place().verifier(t.id)); err != nil {
+		return Begun{}, storage(err)
+	}
+	if err := s.open(ctx, &t, hash(state)); err != nil {
+		return Begun{}, storage(err)
+	}
+	return Begun{Transaction: t.id, URL: authorizationURL(p, &t, state, verifier), ExpiresAt: t.expiresAt}, nil
+}
+
+func randomState() string {
+	var b [32]byte
+	rand.Read(b[:])
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+func hash(text string) []byte {
+	sum := sha256.Sum256([]byte(text))
+	return sum[:]
+}
+
+func authorizationURL(p *Provider, t *transaction, state, verifier string) string {
+	c := oauth2.Config{
+		ClientID: p.ClientID, Endpoint: oauth2.Endpoint{AuthURL: p.AuthorizationURL}, RedirectURL: t.redirectURI, Scopes: t.scopes,
+	}
+	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)}
+	if p.separator() != " " {
+		options = append(options, oauth2.SetAuthURLParam("scope", strings.Join(t.scopes, p.separator())))
+	}
+	if t.resource != "" {
+		options = append(options, oauth2.SetAuthURLParam("resource", t.resource))
+	}
+	for name, value := range p.AuthParams {
+		options = append(options, oauth2.SetAuthURLParam(name, value))
+	}
+	return c.AuthCodeURL(state, options...)
+}
+
+// renewing completes a request for a connection that exists.
+func (s *Service) renewing(ctx context.Context, caller connector.Caller, r BeginRequest, scopes, wanted []string) ([]string, []string, error) {
+	var requested, old string
+	err := s.db.QueryRow(ctx, `SELECT requested_scopes, wanted FROM cred_connections
+		WHERE tenant_id = ? AND id = ? AND principal_id = ? AND provider_id = ? AND status NOT IN ('disconnecting', 'disconnected')`,
+		string(caller.Tenant), string(r.Connection), string(caller.Principal), r.Provider).Scan(&requested, &old)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil, notConnected()
+	}
+	if err != nil {
+		return nil, nil, storage(err)
+	}
+	before := unlist(requested)
+	if r.Scopes == nil {
+		scopes = before
+	} else {
+		scopes = union(before, scopes)
+	}
+	if wanted == nil {
+		wanted = unlist(old)
+	}
+	return scopes, wanted, nil
+}
+
+// open stores the transaction in a free slot. The unique index on open slots
+// makes the limit hold against any number of processes.
+func (s *Service) open(ctx context.Context, t *transaction, stateHash []byte) error {
+	wanted, err := json.Marshal(t.wanted)
+	if err != nil {
+		return err
+	}
+	for range 2 * maxOpen {
+		err := s.db.Update(ctx, func(tx *store.Tx) error {
+			now, err := tx.Now(ctx)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, `UPDATE cred_transactions SET status = 'expired', verifier = NULL
+				WHERE tenant_id = ? AND principal_id = ? AND status = 'open' AND expires_at <= ?`,
+				string(t.tenant), string(t.principal), millis(now)); err != nil {
+				return err
+			}
+			slot, oldest, err := freeSlot(ctx, tx, t)
+			if err != nil {
+				return err
+			}
+			if slot == maxOpen {
+				e := connector.Fail(connector.CodeRateLimited, "too many sign-ins are open; finish or abandon one")
+				e.RetryAfter = oldest.Sub(now)
+				return e
+			}
+			t.expiresAt = now.Add(s.cfg.TransactionTTL)
+			_, err = tx.Exec(ctx, `INSERT INTO cred_transactions (tenant_id, id, state_hash, principal_id, browser_hash, provider_id,
+				client_id, issuer, iss_advertised, token_url, redirect_uri, resource, scopes, wanted, reconnect, verifier, slot,
+				status, result, connection_id, created_at, expires_at)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', '', '', ?, ?)`,
+				string(t.tenant), t.id, stateHash, string(t.principal), t.browserHash, t.provider,
+				t.client, t.issuer, flag(t.issAdvertised), t.tokenURL, t.redirectURI, t.resource, list(t.scopes), string(wanted),
+				string(t.reconnect), t.verifier, slot, millis(now), millis(t.expiresAt))
+			if err != nil {
+				return err
+			}
+			return audit(ctx, tx, now, t.tenant, event{actor: string(t.principal), action: "connect.begin", connection: t.reconnect, result: t.id})
+		})
+		if !store.IsUnique(err) {
+			return err
+		}
+	}
+	return connector.Fail(connector.CodeRateLimited, "too many sign-ins are open; finish or abandon one")
+}
+
+func freeSlot(ctx context.Context, tx *store.Tx, t *transaction) (slot int, oldest time.Time, err error) {
+	rows, err := tx.Query(ctx, `SELECT slot, expires_at FROM cred_transactions
+		WHERE tenant_id = ? AND principal_id = ? AND status = 'open' ORDER BY slot`, string(t.tenant), string(t.principal))
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var taken int
+		var expires int64
+		if err := rows.Scan(&taken, &expires); err != nil {
+			return 0, time.Time{}, err
+		}
+		if taken == slot {
+			slot++
+		}
+		if at := fromMillis(expires); oldest.IsZero() || at.Before(oldest) {
+			oldest = at
+		}
+	}
+	return slot, oldest, rows.Err()
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// validReturn is what a provider may send back as a code or a state.
+func validReturn(q url.Values) error {
+	for _, name := range []string{"code", "state", "iss", "error"} {
+		switch v := q[name]; {
+		case len(v) > 1:
+			// RFC 6749 section 3.1. Two readers that choose differently are
+			// how one value gets checked and another one used.
+			return connector.Fail(connector.CodeInvalidInput, "the provider's answer names %s twice", name)
+		case len(v) == 1 && len(v[0]) > 4096:
+			return connector.Fail(connector.CodeInvalidInput, "the provider's answer is too long")
+		}
+	}
+	if q.Get("state") == "" {
+		return connector.Fail(connector.CodeInvalidInput, "the provider's answer names no sign-in")
+	}
+	return nil
+}

@@ -1,0 +1,354 @@
+package credentials
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/store"
+)
+
+// finishPatience bounds what follows the exchange. The browser that brought
+// the code may be gone; the grant is ours to store or to give back all the same.
+const finishPatience = time.Minute
+
+// Identify reads the account behind a fresh token. The connection it is given
+// is provisional: Authorize serves it to this call only, it has no resources,
+// and it ends with the call.
+type Identify func(ctx context.Context, c connector.Connection) (connector.Identity, error)
+
+// Finish is the callback of a sign-in. The query is what the provider sent the
+// browser back with, browserKey the secret of the browser that brought it.
+//
+// A sign-in is used once. When it was used before, Finish makes no exchange and
+// returns CONFLICT, together with the connection that the first use made. A
+// foreign state is NOT_FOUND, an expired one GONE, an answer of another
+// authorization server PERMISSION_DENIED. After any error nothing is connected
+// that was not before, and what the provider had granted is given back.
+//
+// Connecting an account that the principal has connected already renews that
+// connection. Renewing a connection with another account is CONFLICT: the old
+// one stays as it is.
+func (s *Service) Finish(ctx context.Context, caller connector.Caller, browserKey string, query url.Values, identify Identify) (connector.Connection, error) {
+	if !s.enter() {
+		return connector.Connection{}, unavailable(0, "the service is stopping")
+	}
+	defer s.running.Done()
+	t, err := s.claimTransaction(ctx, caller, browserKey, query)
+	if err != nil {
+		if t != nil && t.status == "completed" {
+			if v, showErr := s.Show(ctx, caller, t.connection); showErr == nil {
+				return v.Connection, err
+			}
+		}
+		return connector.Connection{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishPatience)
+	defer cancel()
+	c, code, err := s.complete(ctx, t, query, identify)
+	if err != nil {
+		if cerr := s.closeTransaction(ctx, t, "consumed", "failed", code); cerr != nil {
+			s.log.WarnContext(ctx, "result of a sign-in was not stored", "transaction", t.id, "result", code)
+		}
+		return connector.Connection{}, storage(err)
+	}
+	return c, nil
+}
+
+// complete runs a claimed sign-in. The code says how it failed, for the record.
+func (s *Service) complete(ctx context.Context, t *transaction, q url.Values, identify Identify) (connector.Connection, string, error) {
+	var none connector.Connection
+	if q.Has("error") {
+		code := closedCode(q.Get("error"))
+		return none, code, refusedByPerson(code)
+	}
+	if q.Get("code") == "" {
+		return none, "no_code", connector.Fail(connector.CodeInvalidInput, "the provider's answer has neither a code nor an error")
+	}
+	p := s.providers[t.provider]
+	if p == nil || p.ClientID != t.client || p.Issuer != t.issuer || p.TokenURL != t.tokenURL {
+		// The code may only go to the token endpoint that was chosen at the start.
+		return none, "provider_changed", connector.Fail(connector.CodeConflict, "the provider's settings have changed meanwhile; start again")
+	}
+	verifier, err := s.cfg.Keys.Open(t.verifier, t.place().verifier(t.id))
+	if err != nil {
+		return none, "verifier", err
+	}
+	a, err := s.exchangeCode(ctx, p, t, q.Get("code"), string(verifier))
+	if err != nil {
+		return none, string(a.class), err
+	}
+	g := a.grant
+	pending, err := s.keepForCleanup(ctx, t, p, pair{g.access, g.refresh})
+	if err != nil {
+		return none, "store", err
+	}
+	c, code, err := s.settle(ctx, t, p, a, pending, identify)
+	if err != nil {
+		s.giveBack(ctx, t.tenant, pending)
+	}
+	return c, code, err
+}
+
+func refusedByPerson(code string) error {
+	switch code {
+	case "access_denied":
+		e := connector.Fail(connector.CodePermissionDenied, "access was declined at the provider")
+		e.Next = connector.NextAskPerson
+		return e
+	case "server_error", "temporarily_unavailable":
+		return unavailable(0, "the provider can not sign anybody in at the moment")
+	}
+	return connector.Fail(connector.CodeProviderContract, "the provider refused the sign-in (%s)", code)
+}
+
+// exchangeCode sends the code once. Whatever comes of it, it is not sent again:
+// a second use makes a provider revoke what the first one got.
+func (s *Service) exchangeCode(ctx context.Context, p *Provider, t *transaction, code, verifier string) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.HTTPTimeout)
+	defer cancel()
+	a, err := s.token(ctx, p, url.Values{
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {t.redirectURI}, "code_verifier": {verifier},
+	})
+	if err != nil {
+		return a, err
+	}
+	switch a.class {
+	case classGranted:
+		return a, nil
+	case classNotSent, classUnknown, classThrottled:
+		return a, unavailable(a.retryAfter, "the provider's token endpoint gave no usable answer; start again")
+	case classMisconfigured:
+		return a, connector.Fail(connector.CodeProviderContract, "the provider does not accept this application (%s)", a.code)
+	}
+	return a, connector.Fail(connector.CodeConnectionRequired, "the provider did not accept the sign-in (%s); start again", a.code)
+}
+
+// settle identifies the account and makes or renews the connection.
+func (s *Service) settle(ctx context.Context, t *transaction, p *Provider, a answer, pending []string, identify Identify) (connector.Connection, string, error) {
+	var none connector.Connection
+	g := a.grant
+	granted := t.scopes // RFC 6749 section 5.1: left out means as requested
+	if g.hasScopes {
+		granted = g.scopes
+	}
+	c := connector.Connection{
+		ID: connector.ConnectionID("provisional-" + rand.Text()), Tenant: t.tenant, Principal: t.principal,
+		Provider: p.ID, Profile: p.Profile, Scopes: granted,
+	}
+	s.lend(c, g.access)
+	who, err := identify(ctx, c)
+	s.takeBack(c.ID)
+	if err != nil {
+		return none, "identify", err
+	}
+	if who.Account.Subject == "" {
+		// An anonymous answer is no identity, however friendly its status.
+		return none, "no_subject", connector.Fail(connector.CodeProviderContract, "the provider does not say whose token this is")
+	}
+	if who.Account.Issuer == "" {
+		who.Account.Issuer = t.issuer
+	}
+	c.Account, c.Notes = who.Account, who.Notes
+	if who.Scopes != nil {
+		c.Scopes = slices.Clone(who.Scopes)
+	}
+	var visible []string
+	for _, r := range who.Resources {
+		visible = append(visible, r.ID)
+	}
+	c.Resources = visible
+	if t.wanted != nil {
+		if missing := without(t.wanted, visible); len(missing) > 0 {
+			return none, "resource_not_visible", connector.Fail(connector.CodePermissionDenied, "the account does not see every resource that was asked for")
+		}
+		c.Resources = slices.Clone(t.wanted)
+	}
+	for range 5 {
+		id, authz, err := s.storeConnection(ctx, t, p, c, a, pending)
+		switch {
+		case err == nil:
+			c.ID, c.AuthzVersion = id, authz
+			return c, "", nil
+		case errors.Is(err, errOtherAccount):
+			return none, "other_account", connector.Fail(connector.CodeConflict, "this is another account than the one connected; the old connection is unchanged")
+		case errors.Is(err, errMoved), store.IsUnique(err):
+			continue // a refresh or another sign-in was first; look again
+		}
+		return none, "store", err
+	}
+	return none, "store", unavailable(time.Second, "the connection is being changed elsewhere")
+}
+
+var (
+	errOtherAccount = errors.New("another account")
+	errMoved        = errors.New("row was changed meanwhile")
+)
+
+// storeConnection writes everything that a completed sign-in changes in one
+// transaction. The lease number grows with the version, which fences off a
+// refresh that is still running with the old grant.
+func (s *Service) storeConnection(ctx context.Context, t *transaction, p *Provider, c connector.Connection, a answer, pending []string) (id connector.ConnectionID, authz int64, err error) {
+	wanted, err := json.Marshal(t.wanted)
+	if err != nil {
+		return "", 0, err
+	}
+	err = s.db.Update(ctx, func(tx *store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		old, err := findTarget(ctx, tx, t, p, c.Account)
+		if err != nil {
+			return err
+		}
+		id, authz = old.id, old.authz+1
+		if old.id == "" {
+			id = connector.ConnectionID(rand.Text())
+		}
+		// The token row first, as everywhere: two orders would be a deadlock.
+		version, err := s.storeTokens(ctx, tx, t, p, id, a, now)
+		if err != nil {
+			return err
+		}
+		if old.id == "" {
+			_, err = tx.Exec(ctx, `INSERT INTO cred_connections (tenant_id, id, principal_id, provider_id, profile, client_id, issuer,
+				ext_issuer, ext_subject, ext_login, ext_organisation, status, reason, authz_version, requested_scopes, granted_scopes,
+				wanted, resources, notes, created_at, updated_at)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', '', ?, ?, ?, ?, ?, ?, ?, ?)`,
+				string(t.tenant), string(id), string(t.principal), p.ID, p.Profile, p.ClientID, p.Issuer,
+				c.Account.Issuer, c.Account.Subject, c.Account.Login, c.Account.Organisation, authz, list(t.scopes), list(c.Scopes),
+				string(wanted), list(c.Resources), list(c.Notes), millis(now), millis(now))
+		} else {
+			var n int64
+			n, err = tx.Exec(ctx, `UPDATE cred_connections SET profile = ?, client_id = ?, issuer = ?, ext_login = ?, status = 'active', reason = '',
+				authz_version = authz_version + 1, requested_scopes = ?, granted_scopes = ?, wanted = ?, resources = ?, notes = ?, updated_at = ?
+				WHERE tenant_id = ? AND id = ? AND authz_version = ? AND status NOT IN ('disconnecting', 'disconnected')`,
+				p.Profile, p.ClientID, p.Issuer, c.Account.Login, list(t.scopes), list(c.Scopes), string(wanted), list(c.Resources),
+				list(c.Notes), millis(now), string(t.tenant), string(id), old.authz)
+			if err == nil && n == 0 {
+				return errMoved
+			}
+		}
+		if err != nil {
+			return err
+		}
+		for _, row := range pending {
+			if _, err := tx.Exec(ctx, `DELETE FROM cred_revocations WHERE tenant_id = ? AND id = ?`, string(t.tenant), row); err != nil {
+				return err
+			}
+		}
+		n, err := tx.Exec(ctx, `UPDATE cred_transactions SET status = 'completed', connection_id = ?
+			WHERE tenant_id = ? AND id = ? AND status = 'consumed'`, string(id), string(t.tenant), t.id)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return errNotOpen
+		}
+		if err := s.onChange(ctx, tx, t.tenant, id); err != nil {
+			return err
+		}
+		return audit(ctx, tx, now, t.tenant, event{actor: string(t.principal), action: "connect.completed", connection: id, to: version})
+	})
+	return id, authz, err
+}
+
+type target struct {
+	id    connector.ConnectionID
+	authz int64
+}
+
+// findTarget is the connection to renew: the one asked for, if the account is
+// the same, or the principal's connection of the same account. None: a new one.
+func findTarget(ctx context.Context, tx *store.Tx, t *transaction, p *Provider, who connector.Account) (target, error) {
+	var old target
+	var issuer, subject, organisation string
+	if t.reconnect != "" {
+		err := tx.QueryRow(ctx, `SELECT id, authz_version, ext_issuer, ext_subject, ext_organisation FROM cred_connections
+			WHERE tenant_id = ? AND id = ? AND principal_id = ? AND status NOT IN ('disconnecting', 'disconnected')`,
+			string(t.tenant), string(t.reconnect), string(t.principal)).Scan(&old.id, &old.authz, &issuer, &subject, &organisation)
+		if errors.Is(err, sql.ErrNoRows) {
+			return target{}, notConnected()
+		}
+		if err != nil {
+			return target{}, err
+		}
+		if issuer != who.Issuer || subject != who.Subject || organisation != who.Organisation {
+			return target{}, errOtherAccount
+		}
+		return old, nil
+	}
+	err := tx.QueryRow(ctx, `SELECT id, authz_version FROM cred_connections
+		WHERE tenant_id = ? AND principal_id = ? AND provider_id = ? AND ext_issuer = ? AND ext_subject = ? AND ext_organisation = ?
+		AND status NOT IN ('disconnecting', 'disconnected')`,
+		string(t.tenant), string(t.principal), p.ID, who.Issuer, who.Subject, who.Organisation).Scan(&old.id, &old.authz)
+	if errors.Is(err, sql.ErrNoRows) {
+		return target{}, nil
+	}
+	return old, err
+}
+
+func (s *Service) storeTokens(ctx context.Context, tx *store.Tx, t *transaction, p *Provider, id connector.ConnectionID, a answer, now time.Time) (int64, error) {
+	var version, leaseTok int64
+	err := tx.QueryRow(ctx, `SELECT version, lease_tok FROM cred_tokens WHERE tenant_id = ? AND connection_id = ?`,
+		string(t.tenant), string(id)).Scan(&version, &leaseTok)
+	isNew := errors.Is(err, sql.ErrNoRows)
+	if err != nil && !isNew {
+		return 0, err
+	}
+	next := version + 1
+	at := place{t.tenant, id, p.Issuer, p.ClientID}
+	sealed, err := s.sealPair(pair{a.grant.access, a.grant.refresh}, at.tokens(next))
+	if err != nil {
+		return 0, err
+	}
+	answered := t.scopes
+	if a.grant.hasScopes {
+		answered = a.grant.scopes
+	}
+	expires := accessExpiry(p, a)
+	if isNew {
+		_, err := tx.Exec(ctx, `INSERT INTO cred_tokens (tenant_id, connection_id, version, sealed, has_refresh, answered_scopes, issued_at,
+			access_exp, forced, lease_tok, lease_owner, lease_exp, phase, next_attempt_at, fail_count, unknown_count, last_code)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 1, '', 0, 'idle', 0, 0, 0, '')`,
+			string(t.tenant), string(id), next, sealed, flag(!a.grant.refresh.IsZero()), list(answered), millis(now), expires)
+		return next, err
+	}
+	n, err := tx.Exec(ctx, `UPDATE cred_tokens SET version = ?, sealed = ?, has_refresh = ?, answered_scopes = ?, issued_at = ?, access_exp = ?,
+		forced = 0, lease_tok = lease_tok + 1, lease_owner = '', lease_exp = 0, phase = 'idle', next_attempt_at = 0,
+		fail_count = 0, unknown_count = 0, last_code = ''
+		WHERE tenant_id = ? AND connection_id = ? AND version = ? AND lease_tok = ?`,
+		next, sealed, flag(!a.grant.refresh.IsZero()), list(answered), millis(now), expires,
+		string(t.tenant), string(id), version, leaseTok)
+	if err == nil && n == 0 {
+		err = errMoved
+	}
+	return next, err
+}
+
+// accessExpiry counts from before the request was sent, on the database's
+// clock: whatever the provider's clock says, the token lives no longer.
+func accessExpiry(p *Provider, a answer) int64 {
+	life := a.grant.lifetime
+	if life == 0 {
+		life = p.DefaultLifetime
+	}
+	if life == 0 {
+		return 0
+	}
+	return millis(a.sentAt.Add(life))
+}
+
+func (s *Service) onChange(ctx context.Context, tx *store.Tx, tenant connector.TenantID, id connector.ConnectionID) error {
+	if s.cfg.OnChange == nil {
+		return nil
+	}
+	return s.cfg.OnChange(ctx, tx, tenant, id)
+}

@@ -1,0 +1,364 @@
+package credentials
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/keys"
+	"github.com/drawbridge-dev/drawbridge/store"
+)
+
+// rejectionWindow: a token that was made because the one before was refused,
+// and is refused itself this soon, will not be made good by a third.
+const rejectionWindow = 2 * time.Minute
+
+// renew waits for the connection to move past the record's version.
+func (s *Service) renew(ctx context.Context, r *record, refused bool) error {
+	select {
+	case result := <-s.flight(ctx, r, refused):
+		return result.Err
+	case <-ctx.Done():
+		return connector.AsError(ctx.Err())
+	}
+}
+
+// flight starts or joins this process's one attempt to move a connection past
+// a version. Its context is nobody's: the first caller may leave while others
+// wait. It ends by itself, so a stuck one can't block the connection for good.
+func (s *Service) flight(ctx context.Context, r *record, refused bool) <-chan singleflight.Result {
+	name := fmt.Sprintf("%q %q %d", r.key.tenant, r.key.connection, r.version)
+	return s.flights.DoChan(name, func() (any, error) {
+		if !s.enter() {
+			return nil, unavailable(0, "the service is stopping")
+		}
+		defer s.running.Done()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Lease*3/2)
+		defer cancel()
+		defer context.AfterFunc(s.base, cancel)()
+		return nil, s.refresh(ctx, r, refused)
+	})
+}
+
+// claim is the right to spend one refresh token once.
+type claim struct {
+	*record
+	lease    int64
+	unknowns int64 // exchanges of this refresh token whose outcome is not known
+	fails    int64
+	started  time.Time // before the claim was made, with its monotonic part
+	tokens   pair
+	granted  []string
+	answered []string
+}
+
+// refresh moves the connection past a version: by adopting what another
+// process did, or by claiming, sending and committing.
+func (s *Service) refresh(ctx context.Context, from *record, refused bool) error {
+	for {
+		r, err := s.read(ctx, from.key, from.principal)
+		if err != nil {
+			return err
+		}
+		if r.version != from.version {
+			return nil // adopted
+		}
+		now, err := s.clock.now(ctx)
+		if err != nil {
+			return storage(err)
+		}
+		p := s.providers[r.provider]
+		switch {
+		case !r.hasRefresh && (refused || r.expired(now)):
+			return s.lose(ctx, r, ReasonNoRefreshToken)
+		case refused && r.forced && now.Sub(r.issuedAt) < rejectionWindow:
+			return s.lose(ctx, r, ReasonRevoked)
+		case now.Before(r.nextTry):
+			return unavailable(r.nextTry.Sub(now), "the token can not be renewed at the moment")
+		case p == nil || p.ClientID != r.client || p.Issuer != r.issuer:
+			return connector.Fail(connector.CodeUnavailable, "the provider of this connection is not configured")
+		}
+		c, err := s.claim(ctx, r)
+		if err != nil {
+			return err
+		}
+		if c == nil {
+			if err := pause(ctx, 20*time.Millisecond+rand.N(180*time.Millisecond)); err != nil {
+				return unavailable(s.cfg.RetryBase, "the token is being renewed elsewhere")
+			}
+			continue
+		}
+		done, err := s.spend(ctx, p, c, refused)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// claim takes the lease, durably, before anything is sent. Nil without an
+// error: somebody else holds it. A lease that ran out is left alone for as long
+// again, in which its holder may still commit; after that its refresh token
+// counts as possibly spent.
+func (s *Service) claim(ctx context.Context, r *record) (*claim, error) {
+	c := &claim{record: r, started: time.Now()}
+	var sealed []byte
+	var answered, granted string
+	err := s.db.Update(ctx, func(tx *store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		err = tx.QueryRow(ctx, `UPDATE cred_tokens SET lease_tok = lease_tok + 1, lease_owner = ?, lease_exp = ?, phase = 'claimed',
+			unknown_count = unknown_count + CASE WHEN phase = 'claimed' THEN 1 ELSE 0 END
+			WHERE tenant_id = ? AND connection_id = ? AND version = ? AND sealed IS NOT NULL AND next_attempt_at <= ?
+			AND (phase = 'idle' OR lease_exp < ?)
+			RETURNING lease_tok, sealed, unknown_count, fail_count, answered_scopes`,
+			s.owner, millis(now.Add(s.cfg.Lease)), string(r.key.tenant), string(r.key.connection), r.version, millis(now),
+			millis(now.Add(-s.cfg.Lease))).Scan(&c.lease, &sealed, &c.unknowns, &c.fails, &answered)
+		if err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, `SELECT granted_scopes FROM cred_connections WHERE tenant_id = ? AND id = ?`,
+			string(r.key.tenant), string(r.key.connection)).Scan(&granted); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO cred_attempts (tenant_id, connection_id, lease_tok, from_version, owner, started_at, finished_at,
+			outcome, code, http_status) VALUES (?, ?, ?, ?, ?, ?, 0, 'claimed', '', 0)`,
+			string(r.key.tenant), string(r.key.connection), c.lease, r.version, s.owner, millis(now))
+		return err
+	})
+	switch {
+	case errors.Is(err, sql.ErrNoRows), errors.Is(err, store.ErrBusy):
+		return nil, nil
+	case err != nil:
+		return nil, storage(err)
+	}
+	c.answered, c.granted = unlist(answered), unlist(granted)
+	if c.tokens, err = s.openPair(sealed, r.place().tokens(r.version)); err != nil {
+		if errors.Is(err, keys.ErrIntegrity) {
+			return nil, s.quarantine(ctx, r)
+		}
+		s.release(ctx, c, "key_unavailable")
+		return nil, storage(err)
+	}
+	return c, nil
+}
+
+// late tells that the lease may end while the provider is still answering. The
+// wall clock counts too: the monotonic one can stand still while a machine sleeps.
+func (s *Service) late(c *claim) bool {
+	limit := s.cfg.Lease - s.cfg.HTTPTimeout - s.cfg.Guard
+	now := time.Now()
+	return now.Sub(c.started) > limit || now.Round(0).Sub(c.started.Round(0)) > limit
+}
+
+// spend sends the refresh token and records what came of it. Not done without
+// an error: look again.
+func (s *Service) spend(ctx context.Context, p *Provider, c *claim, refused bool) (done bool, err error) {
+	if s.late(c) || ctx.Err() != nil {
+		s.release(ctx, c, "abandoned")
+		return false, ctx.Err()
+	}
+	sendCtx, cancel := context.WithTimeout(ctx, s.cfg.HTTPTimeout)
+	defer cancel()
+	a, err := s.token(sendCtx, p, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {c.tokens.refresh.reveal()}})
+	if err != nil {
+		s.release(ctx, c, "abandoned")
+		return false, err
+	}
+	if a.class == classGranted {
+		return s.commit(ctx, p, c, a, refused)
+	}
+	return s.fail(ctx, c, a)
+}
+
+// release gives an unused claim back. If that fails the lease runs out.
+func (s *Service) release(ctx context.Context, c *claim, why string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Guard)
+	defer cancel()
+	err := s.db.Update(ctx, func(tx *store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE cred_tokens SET phase = 'idle', lease_exp = 0
+			WHERE tenant_id = ? AND connection_id = ? AND version = ? AND lease_tok = ?`, c.fence()...); err != nil {
+			return err
+		}
+		return c.finished(ctx, tx, now, why, "", 0)
+	})
+	if err != nil {
+		s.log.WarnContext(ctx, "claim was not given back; it runs out by itself", "connection", c.key.connection, "error", err)
+	}
+}
+
+// fence are the arguments of the WHERE that every write of a claim has.
+func (c *claim) fence() []any {
+	return []any{string(c.key.tenant), string(c.key.connection), c.version, c.lease}
+}
+
+func (c *claim) finished(ctx context.Context, tx *store.Tx, now time.Time, outcome, code string, status int) error {
+	_, err := tx.Exec(ctx, `UPDATE cred_attempts SET finished_at = ?, outcome = ?, code = ?, http_status = ?
+		WHERE tenant_id = ? AND connection_id = ? AND lease_tok = ?`,
+		millis(now), outcome, code, status, string(c.key.tenant), string(c.key.connection), c.lease)
+	return err
+}
+
+var errFenced = errors.New("a later claim, sign-in or disconnect was first")
+
+// commit stores the new pair before anyone uses it. While the database can't be
+// reached the pair is kept in memory and tried again: the old refresh token is
+// spent, and must not be sent by this process whatever happens. The time of the
+// lease is not checked, only its number: a late commit that nobody has
+// overtaken is right.
+func (s *Service) commit(ctx context.Context, p *Provider, c *claim, a answer, refused bool) (bool, error) {
+	next := pair{a.grant.access, a.grant.refresh}
+	if next.refresh.IsZero() {
+		next.refresh = c.tokens.refresh // RFC 6749 section 6: left out means unchanged
+	}
+	var sealed []byte
+	for try := 0; ; try++ {
+		var err error
+		if sealed == nil {
+			sealed, err = s.sealPair(next, c.place().tokens(c.version+1))
+		}
+		if err == nil {
+			err = s.storeRenewed(ctx, p, c, a, sealed, refused)
+		}
+		switch {
+		case err == nil:
+			s.keep(c.key, unsealed{c.version + 1, next.access})
+			return true, nil
+		case errors.Is(err, errFenced):
+			return false, s.fenced(ctx, p, c, next)
+		}
+		s.log.ErrorContext(ctx, "renewed token is not stored yet", "connection", c.key.connection, "try", try, "error", err)
+		wait := min(50*time.Millisecond<<min(try, 6), 3*time.Second)
+		select {
+		case <-time.After(wait/2 + rand.N(wait/2)):
+		case <-s.base.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Guard)
+			defer cancel()
+			if sealed != nil && s.storeRenewed(last, p, c, a, sealed, refused) == nil {
+				return true, nil
+			}
+			return true, unavailable(0, "the service stopped before the renewed token was stored")
+		}
+	}
+}
+
+func (s *Service) storeRenewed(ctx context.Context, p *Provider, c *claim, a answer, sealed []byte, refused bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Lease)
+	defer cancel()
+	err := s.db.Update(ctx, func(tx *store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		// An empty scope here is what servers without scopes write, not a
+		// withdrawal of all of them.
+		answered, lost := c.answered, []string(nil)
+		if a.grant.hasScopes && len(a.grant.scopes) > 0 {
+			answered = a.grant.scopes
+			lost = without(c.answered, answered)
+		}
+		args := append([]any{sealed, list(answered), millis(now), accessExpiry(p, a), flag(refused)}, c.fence()...)
+		n, err := tx.Exec(ctx, `UPDATE cred_tokens SET version = version + 1, sealed = ?, has_refresh = 1, answered_scopes = ?, issued_at = ?,
+			access_exp = ?, forced = ?, phase = 'idle', lease_exp = 0, next_attempt_at = 0, fail_count = 0, unknown_count = 0, last_code = ''
+			WHERE tenant_id = ? AND connection_id = ? AND version = ? AND lease_tok = ?`, args...)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return errFenced
+		}
+		if err := s.scopesAfterRefresh(ctx, tx, now, c, lost); err != nil {
+			return err
+		}
+		if err := c.finished(ctx, tx, now, string(classGranted), "", a.status); err != nil {
+			return err
+		}
+		return audit(ctx, tx, now, c.key.tenant, event{actor: system, action: "refresh", connection: c.key.connection, result: string(classGranted), from: c.version, to: c.version + 1})
+	})
+	if !errors.Is(err, errFenced) {
+		return err
+	}
+	// Or an earlier try of ours did commit and its answer was lost.
+	var version, lease int64
+	if err := s.db.QueryRow(ctx, `SELECT version, lease_tok FROM cred_tokens WHERE tenant_id = ? AND connection_id = ?`,
+		string(c.key.tenant), string(c.key.connection)).Scan(&version, &lease); err != nil {
+		return err
+	}
+	if version == c.version+1 && lease == c.lease {
+		return nil
+	}
+	return errFenced
+}
+
+// scopesAfterRefresh takes away what the provider took away. A refresh can't
+// widen a grant, so nothing is ever added here.
+func (s *Service) scopesAfterRefresh(ctx context.Context, tx *store.Tx, now time.Time, c *claim, lost []string) error {
+	left := without(c.granted, lost)
+	if len(left) == len(c.granted) {
+		_, err := tx.Exec(ctx, `UPDATE cred_connections SET status = 'active', reason = '', updated_at = ?
+			WHERE tenant_id = ? AND id = ? AND status = 'degraded'`, millis(now), string(c.key.tenant), string(c.key.connection))
+		return err
+	}
+	if _, err := tx.Exec(ctx, `UPDATE cred_connections SET granted_scopes = ?, authz_version = authz_version + 1, updated_at = ?,
+		status = CASE WHEN status = 'degraded' THEN 'active' ELSE status END WHERE tenant_id = ? AND id = ?`,
+		list(left), millis(now), string(c.key.tenant), string(c.key.connection)); err != nil {
+		return err
+	}
+	return s.onChange(ctx, tx, c.key.tenant, c.key.connection)
+}
+
+// fenced drops a pair that came too late. It is given back only when the
+// connection is gone: as long as it lives, a server may take the revocation of
+// one token as that of the whole grant (RFC 7009 section 2.1), and kill the
+// pair that won.
+func (s *Service) fenced(ctx context.Context, p *Provider, c *claim, late pair) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Lease)
+	defer cancel()
+	return storage(s.db.Update(ctx, func(tx *store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		var status Status
+		if err := tx.QueryRow(ctx, `SELECT status FROM cred_connections WHERE tenant_id = ? AND id = ?`,
+			string(c.key.tenant), string(c.key.connection)).Scan(&status); err != nil {
+			return err
+		}
+		if status == StatusDisconnecting || status == StatusDisconnected {
+			if _, err := s.queueRevocation(ctx, tx, p, c.key.tenant, c.key.connection, late, now, now); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, `UPDATE cred_connections SET status = 'disconnecting' WHERE tenant_id = ? AND id = ?`,
+				string(c.key.tenant), string(c.key.connection)); err != nil {
+				return err
+			}
+		}
+		if err := c.finished(ctx, tx, now, "fenced", "", 0); err != nil {
+			return err
+		}
+		return audit(ctx, tx, now, c.key.tenant, event{actor: system, action: "refresh", connection: c.key.connection, result: "fenced", from: c.version})
+	}))
+}

@@ -1,0 +1,206 @@
+package credentials
+
+import (
+	"context"
+	"crypto/rand"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/keys"
+	"github.com/drawbridge-dev/drawbridge/store"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations are the tables of this package.
+func Migrations() store.Migrations {
+	sub, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		panic(err) // the folder is compiled in
+	}
+	return store.Migrations{Service: "credentials", FS: sub}
+}
+
+// Config says what a Service works with.
+type Config struct {
+	DB        *store.DB  // required, migrated
+	Keys      *keys.Ring // required
+	Exchanger Exchanger  // required
+	Providers []Provider
+	// OnChange runs in the transaction that bumps a connection's authorization
+	// version, for services that must let go of something in the same instant
+	// (approvals). Nil: nothing. Its error rolls the change back.
+	OnChange func(ctx context.Context, tx *store.Tx, tenant connector.TenantID, id connector.ConnectionID) error
+	// Logger gets ids, codes and counts. Nil discards.
+	Logger *slog.Logger
+
+	// HTTPTimeout is for one whole exchange with a token endpoint, Lease how
+	// long one process may hold the right to refresh, Guard the distance kept
+	// between the two; HTTPTimeout + Guard must be less than Lease. Zero means
+	// 10 s, 30 s and 5 s.
+	HTTPTimeout, Lease, Guard time.Duration
+	// RetryBase and RetryCap bound the wait after a failed exchange.
+	// Zero means 1 s and 5 min.
+	RetryBase, RetryCap time.Duration
+	// TransactionTTL is how long a person has at the provider. Zero means 10 min.
+	TransactionTTL time.Duration
+	// CleanupDelay is when a grant that was received but not stored (a crash in
+	// between) is given back. Zero means 15 min.
+	CleanupDelay time.Duration
+}
+
+func (c *Config) complete() error {
+	switch {
+	case c.DB == nil:
+		return errors.New("credentials: no database")
+	case c.Keys == nil:
+		return errors.New("credentials: no key ring")
+	case c.Exchanger == nil:
+		return errors.New("credentials: no exchanger")
+	}
+	for _, d := range []struct {
+		value *time.Duration
+		zero  time.Duration
+	}{
+		{&c.HTTPTimeout, 10 * time.Second}, {&c.Lease, 30 * time.Second}, {&c.Guard, 5 * time.Second},
+		{&c.RetryBase, time.Second}, {&c.RetryCap, 5 * time.Minute},
+		{&c.TransactionTTL, 10 * time.Minute}, {&c.CleanupDelay, 15 * time.Minute},
+	} {
+		if *d.value < 0 {
+			return errors.New("credentials: negative duration")
+		}
+		if *d.value == 0 {
+			*d.value = d.zero
+		}
+	}
+	// A holder that can still be waiting for the provider when its lease ends
+	// would let a second one send the same refresh token: measured, every
+	// grant dies of it.
+	if c.HTTPTimeout+c.Guard >= c.Lease {
+		return errors.New("credentials: the lease must be longer than HTTP timeout and guard together")
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Service keeps connections. It is safe for concurrent use, and any number of
+// them, in any number of processes, may share a database.
+type Service struct {
+	cfg       Config
+	db        *store.DB
+	log       *slog.Logger
+	providers map[string]*Provider
+	owner     string // names this Service in leases
+
+	flights singleflight.Group
+	clock   clock
+
+	base context.Context // ends with Close
+	stop context.CancelFunc
+
+	mu          sync.Mutex
+	closed      bool
+	running     sync.WaitGroup // flights; Add only under mu and before closed
+	unsealed    map[recordKey]unsealed
+	provisional map[connector.ConnectionID]provisional
+}
+
+// New checks the configuration. Close the Service when it is no longer needed.
+func New(c Config) (*Service, error) {
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	s := &Service{
+		cfg: c, db: c.DB, log: c.Logger, owner: rand.Text(),
+		providers:   make(map[string]*Provider),
+		unsealed:    make(map[recordKey]unsealed),
+		provisional: make(map[connector.ConnectionID]provisional),
+	}
+	s.clock.db = c.DB
+	for _, p := range c.Providers {
+		if err := p.check(); err != nil {
+			return nil, fmt.Errorf("credentials: %w", err)
+		}
+		if s.providers[p.ID] != nil {
+			return nil, fmt.Errorf("credentials: two providers with id %s", p.ID)
+		}
+		s.providers[p.ID] = &p
+	}
+	s.base, s.stop = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Close ends running refreshes and waits for them. One that already has the
+// provider's answer tries once more to store it.
+func (s *Service) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.stop()
+	s.running.Wait()
+}
+
+// enter registers work that Close waits for. It answers false after Close.
+func (s *Service) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.running.Add(1)
+	return true
+}
+
+// clock tells the database's time without asking it each time: replicas must
+// agree on when a token expires, whatever their own clocks say.
+type clock struct {
+	db *store.DB
+
+	mu    sync.Mutex
+	asked time.Time // with its monotonic part
+	told  time.Time
+}
+
+const clockTrust = time.Minute
+
+func (c *clock) now(ctx context.Context) (time.Time, error) {
+	if c.db.Engine() == store.SQLite {
+		return time.Now().UTC(), nil // the same clock, and nothing to ask
+	}
+	c.mu.Lock()
+	asked, told := c.asked, c.told
+	c.mu.Unlock()
+	if since := time.Since(asked); !asked.IsZero() && since < clockTrust {
+		return told.Add(since), nil
+	}
+	before := time.Now()
+	at, err := c.db.Now(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked, c.told = before, at
+	return at.Add(time.Since(before)), nil
+}
+
+func millis(t time.Time) int64 { return t.UnixMilli() }
+
+// fromMillis is the zero time for 0, which the tables use for "none".
+func fromMillis(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
