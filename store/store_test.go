@@ -21,6 +21,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if role := os.Getenv(childRole); role != "" {
+		os.Exit(child(role))
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -122,6 +125,34 @@ func TestUpdateIsSeenByEveryReader(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("View (-want +got):\n%s", diff)
 			}
+		}
+	})
+}
+
+func TestValuesSurviveUnchanged(t *testing.T) {
+	type name string
+	type number int
+	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+		db := d.Open(counters)
+		long := strings.Repeat("ä", 100_000)
+		update(t, db, "INSERT INTO counters (name, n, raw, note) VALUES (?, ?, ?, ?)", name("named"), number(7), []byte{}, long)
+		update(t, db, "INSERT INTO counters (name, n, raw, note) VALUES (?, ?, ?, '')", "nil", int64(-1<<63), nil)
+		var (
+			n    number
+			note string
+			raw  []byte
+		)
+		if err := db.QueryRow(t.Context(), "SELECT n, raw, note FROM counters WHERE name = ?", name("named")).Scan(&n, &raw, &note); err != nil {
+			t.Fatal(err)
+		}
+		if n != 7 || len(raw) != 0 || note != long {
+			t.Errorf("read %d, %v and a note of %d bytes", n, raw, len(note))
+		}
+		if got := count(t, db, "SELECT count(*) FROM counters WHERE raw IS NULL"); got != 1 {
+			t.Errorf("%d rows have no raw value, want 1: empty bytes are not NULL", got)
+		}
+		if got := count(t, db, "SELECT n FROM counters WHERE name = 'nil'"); got != -1<<63 {
+			t.Errorf("smallest number came back as %d", got)
 		}
 	})
 }
