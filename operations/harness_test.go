@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,7 +60,11 @@ func (b *bench) replica() *Ledger {
 }
 
 func each(t *testing.T, fn func(t *testing.T, b *bench)) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) { fn(t, newBench(t, d)) })
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+		t.Parallel()
+		fn(t, newBench(t, d))
+	})
 }
 
 const (
@@ -67,13 +72,12 @@ const (
 	other connector.TenantID = "other"
 )
 
-var proposals int
+var proposals atomic.Int64
 
 // proposal makes the n-th proposal of the test binary; the same intent with
 // the same title is the same write.
 func proposal(tenant connector.TenantID, intent, title string) connector.Proposal {
-	proposals++
-	id := connector.OperationID(fmt.Sprintf("op_%08dzzzz", proposals))
+	id := connector.OperationID(fmt.Sprintf("op_%08dzzzz", proposals.Add(1)))
 	body, _ := json.Marshal(map[string]string{"title": title})
 	return connector.Proposal{
 		WriteIdentity: connector.WriteIdentity{Tenant: tenant, Principal: "alice", Connection: "con_1", Tool: "tickets.create", Intent: intent},

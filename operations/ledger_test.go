@@ -261,9 +261,12 @@ func TestOtherTenantSeesNothing(t *testing.T) {
 				_, err := b.Finish(ctx, c, connector.Outcome{State: connector.StateApplied})
 				return err
 			},
-			"Approve":   func(x connector.TenantID, op, apr string) error { _, err := b.Approve(ctx, x, apr, "bob"); return err },
-			"Deny":      func(x connector.TenantID, op, apr string) error { _, err := b.Deny(ctx, x, apr, "bob", ""); return err },
-			"Withdraw":  func(x connector.TenantID, op, apr string) error { _, err := b.Withdraw(ctx, x, apr, "bob", ""); return err },
+			"Approve": func(x connector.TenantID, op, apr string) error { _, err := b.Approve(ctx, x, apr, "bob"); return err },
+			"Deny":    func(x connector.TenantID, op, apr string) error { _, err := b.Deny(ctx, x, apr, "bob", ""); return err },
+			"Withdraw": func(x connector.TenantID, op, apr string) error {
+				_, err := b.Withdraw(ctx, x, apr, "bob", "")
+				return err
+			},
 			"Approval":  func(x connector.TenantID, op, apr string) error { _, err := b.Approval(ctx, x, apr); return err },
 			"Operation": func(x connector.TenantID, op, apr string) error { _, err := b.Operation(ctx, x, op); return err },
 			"Settle": func(x connector.TenantID, op, apr string) error {

@@ -37,7 +37,7 @@ func (s sealer) get(r *row, column string, sealed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s of operation %s: %w", column, r.id, err)
 	}
-	return plain, nil
+	return append([]byte{}, plain...), nil // empty is not the same as absent
 }
 
 // plan is the stored form of what will be sent, for whom. Its names are ours,
