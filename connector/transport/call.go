@@ -242,8 +242,9 @@ func (c *call) RoundTrip(skeleton *http.Request) (*http.Response, error) {
 	if err != nil {
 		stop = describe(ctx, err)
 	}
-	c.attempts = append(c.attempts, a.end(c.answer.status, stop)...)
-	c.fresh = true
+	rows := a.end(c.answer.status, stop)
+	c.failed += len(rows) - 1 // what the pool repeated is not to be had again
+	c.attempts, c.fresh = append(c.attempts, rows...), true
 	c.note(ctx, err)
 	if err != nil {
 		return nil, err

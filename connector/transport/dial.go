@@ -29,10 +29,11 @@ type guard struct {
 	only    bool           // nothing but the exceptions: plain http
 	nat64   []netip.Prefix
 	public  *ssrf.Guardian
+	own     func() ([]net.Addr, error)
 }
 
 func newGuard(o origin, exceptions []PrivateException, nat64 []netip.Prefix) *guard {
-	g := &guard{port: o.port, only: o.scheme == "http", nat64: nat64}
+	g := &guard{port: o.port, only: o.scheme == "http", nat64: nat64, own: net.InterfaceAddrs}
 	for _, e := range exceptions {
 		if e.Host == o.host && e.Port == o.port {
 			g.private = append(g.private, e.Prefix.Masked())
@@ -69,7 +70,7 @@ func (g *guard) control(_ context.Context, network, address string, raw syscall.
 	}
 	// A hairpin to a public address of this machine reaches services that are
 	// only meant for neighbours.
-	own, err := net.InterfaceAddrs()
+	own, err := g.own()
 	if err != nil || slices.ContainsFunc(own, func(a net.Addr) bool {
 		p, err := netip.ParsePrefix(a.String())
 		return err == nil && p.Addr().Unmap() == addr

@@ -49,6 +49,7 @@ func newTransport(t testing.TB, p Profile) *Transport {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tr.firstWait = 2 * time.Millisecond
 	t.Cleanup(tr.Close)
 	return tr
 }

@@ -13,8 +13,8 @@ const (
 	maxHops   = 3               // redirects of a read
 	maxInline = 5 * time.Second // what is waited inside a call; more is the caller's business
 	spare     = 250 * time.Millisecond
-	baseWait  = 250 * time.Millisecond
 	maxWait   = 4 * time.Second
+	firstWait = 250 * time.Millisecond
 )
 
 // Why an attempt was the last one, or was followed by another.
@@ -67,7 +67,7 @@ func (c *call) decide(ctx context.Context, resp *http.Response, err error) (agai
 	if c.failed++; c.failed >= limit {
 		return false, stopAttempts
 	}
-	c.wait = jitter(c.failed - 1)
+	c.wait = jitter(c.t.firstWait, c.failed-1)
 	if err == nil && c.answer.wait > 0 {
 		c.wait = c.answer.wait
 	}
@@ -98,8 +98,8 @@ func transient(status int) bool {
 
 // jitter is full jitter on a doubling ceiling, with a floor so that a provider
 // that says 0 seconds does not get a hot loop.
-func jitter(n int) time.Duration {
-	ceiling := min(baseWait<<n, maxWait)
+func jitter(first time.Duration, n int) time.Duration {
+	ceiling := min(first<<n, maxWait)
 	return ceiling/8 + rand.N(ceiling-ceiling/8)
 }
 

@@ -50,6 +50,7 @@ type Transport struct {
 	log         *slog.Logger
 	nat64       []netip.Prefix
 	resolver    *net.Resolver // nil: the system's; tests bring name servers
+	firstWait   time.Duration // ceiling of the first wait before a retry
 
 	mu        sync.Mutex // guards the two below
 	endpoints map[string]*endpoint
@@ -73,7 +74,7 @@ func New(c Config) (*Transport, error) {
 	}
 	return &Transport{
 		profiles: c.Profiles, credentials: c.Credentials, log: c.Logger, nat64: slices.Clone(c.NAT64),
-		endpoints: map[string]*endpoint{},
+		firstWait: firstWait, endpoints: map[string]*endpoint{},
 	}, nil
 }
 
