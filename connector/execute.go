@@ -110,7 +110,9 @@ func (x *execution) failed(e *Error) Result {
 	if e.Effect == DispositionUnknown {
 		result.Status = StatusUnknown
 	}
-	result.Error = report(e, correlation)
+	report := e.Report()
+	report.Correlation = correlation
+	result.Error = &report
 	result.Summary = result.Error.Message
 	result.Effect = EffectReport{e.Effect, e.Operation}
 	return result

@@ -113,20 +113,16 @@ func (r Result) ExitCode() int {
 	return 0
 }
 
-// report projects an error for callers. The cause stays behind.
-func report(e *Error, correlation string) *ErrorReport {
+// Report projects an error for callers. The cause stays behind.
+func (e *Error) Report() ErrorReport {
 	message := e.Message
 	if message == "" || e.Code == CodeInternal {
 		message = defaultMessages[e.Code]
 	}
-	r := &ErrorReport{
+	return ErrorReport{
 		Code: e.Code, Message: message, Next: e.Advice(), Faults: e.Faults, Scopes: e.Scopes,
 		RetryAfter: e.RetryAfter.Seconds(), Guessed: e.Guessed, Approval: e.Approval,
 	}
-	if e.Code == CodeInternal {
-		r.Correlation = correlation
-	}
-	return r
 }
 
 var defaultMessages = map[Code]string{

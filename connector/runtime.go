@@ -168,8 +168,8 @@ func Do[In, Out any](ctx context.Context, r *Runtime, caller Caller, tool string
 	result := r.Execute(ctx, caller, Call{Tool: tool, Arguments: raw})
 	if len(result.Data) > 0 {
 		if err := json.Unmarshal(result.Data, &out); err != nil {
-			result.Status = StatusError
-			result.Error = report(Fail(CodeInvalidInput, "the data does not fit the caller's type"), "")
+			report := Fail(CodeInvalidInput, "the data does not fit the caller's type").Report()
+			result.Status, result.Error = StatusError, &report
 		}
 	}
 	return out, result

@@ -236,6 +236,7 @@ func TestEveryStatusOfAWriteIsSortedByWhatItProves(t *testing.T) {
 		400: "INVALID_INPUT", 401: "CONNECTION_REQUIRED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 409: "CONFLICT", 410: "GONE",
 		412: "CONFLICT", 413: "INVALID_INPUT", 422: "INVALID_INPUT", 429: "RATE_LIMITED", 307: "MOVED", 308: "MOVED",
 	}
+	h := newHarness(t)
 	for status := 200; status <= 599; status++ {
 		want, disposition, state := "OUTCOME_UNKNOWN", connector.DispositionUnknown, connector.StateUnknown
 		switch {
@@ -249,12 +250,12 @@ func TestEveryStatusOfAWriteIsSortedByWhatItProves(t *testing.T) {
 		if status == 401 || status == 429 {
 			state = connector.StateNotSent // nobody looked at the payload; the approval stands
 		}
-		h := newHarness(t)
 		h.provider.script(func(context.Context, func() connector.Response) (connector.Response, error) {
 			return answer(status, `{"id":"n1","title":"secret provider text"}`), nil
 		})
-		id := h.approve(draft)
-		r := h.call("desk.create", draft)
+		arguments := fmt.Sprintf(`{"title":"answered %d"}`, status)
+		id := h.approve(arguments)
+		r := h.call("desk.create", arguments)
 		if code(r) != want || r.Effect.Disposition != disposition || h.ledger.state(id) != state {
 			t.Errorf("%d: %s %s, ledger %s; want %q %s, %s", status, code(r), r.Effect.Disposition, h.ledger.state(id), want, disposition, state)
 		}

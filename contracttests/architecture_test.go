@@ -36,6 +36,7 @@ var mayImport = []struct {
 	{"host", []string{"connector", "connector/transport", "credentials", "cursors", "keys", "operations", "store", "tickets", "tickets/gitea", "tickets/sandboxorg"}},
 	{"contracttests", []string{"*"}},
 	{"contracttests/sandbox", nil},
+	{"contracttests/scenarios", []string{"connector", "contracttests/sandbox", "credentials", "host", "operations", "tickets"}},
 	{"contracttests/sandbox/cmd/sandboxorg", []string{"contracttests/sandbox"}},
 	{"contracttests/fault", nil},
 	{"contracttests/gitea", nil},

@@ -1,0 +1,222 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/connector/transport"
+	"github.com/drawbridge-dev/drawbridge/credentials"
+	"github.com/drawbridge-dev/drawbridge/cursors"
+	"github.com/drawbridge-dev/drawbridge/keys"
+	"github.com/drawbridge-dev/drawbridge/operations"
+	"github.com/drawbridge-dev/drawbridge/store"
+)
+
+// Config says what to open.
+type Config struct {
+	Data      string // folder of the key ring, and of the database if there is no URL
+	Database  string // database URL; empty: SQLite in Data
+	Instances []Instance
+	Policy    connector.Policy  // required
+	Consent   connector.Consent // required
+	Logger    *slog.Logger      // nil discards
+}
+
+// A Host is everything that runs calls. It is safe for concurrent use.
+type Host struct {
+	Credentials *credentials.Service
+	Ledger      *operations.Ledger
+
+	db        *store.DB
+	audit     *operations.AuditLog
+	transport *transport.Transport
+	runtimes  map[string]*connector.Runtime // by provider
+	log       *slog.Logger
+}
+
+// Open opens the database and the key ring, both made when they are not there,
+// and checks every part. The context covers opening only.
+func Open(ctx context.Context, c Config) (h *Host, err error) {
+	h = &Host{runtimes: map[string]*connector.Runtime{}, log: c.Logger}
+	if h.log == nil {
+		h.log = slog.New(slog.DiscardHandler)
+	}
+	defer func() {
+		if err != nil {
+			h.Close()
+		}
+	}()
+	url := c.Database
+	if url == "" {
+		url = filepath.Join(c.Data, "drawbridge.db")
+	}
+	h.db, err = store.Open(ctx, store.Config{URL: url,
+		Migrations: []store.Migrations{credentials.Migrations(), operations.Migrations()}})
+	if err != nil {
+		return nil, err
+	}
+	ring, err := keys.OpenFile(filepath.Join(c.Data, "keys.json"))
+	if err != nil {
+		return nil, err
+	}
+	if h.Ledger, err = operations.New(operations.Config{DB: h.db, Keys: ring}); err != nil {
+		return nil, err
+	}
+	if h.audit, err = operations.NewAuditLog(operations.AuditConfig{DB: h.db, Logger: h.log}); err != nil {
+		return nil, err
+	}
+	codec, err := cursors.New(cursors.Config{Keys: ring})
+	if err != nil {
+		return nil, err
+	}
+	if err := h.openProviders(c, ring); err != nil {
+		return nil, err
+	}
+	for _, i := range c.Instances {
+		con, err := i.connector()
+		if err != nil {
+			return nil, err
+		}
+		// One runtime a provider: every ticket system brings the same tool names.
+		h.runtimes[i.Name], err = connector.New(connector.Config{
+			Connectors: []connector.Connector{con}, Policy: c.Policy, Consent: c.Consent, Connections: h.Credentials,
+			Transport: h.transport, Cursors: codec, Operations: h.Ledger, Auditor: h.audit, Logger: h.log,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// openProviders joins credentials and transport, which need each other: the
+// transport asks credentials for tokens, and credentials reach token endpoints
+// through the transport.
+func (h *Host) openProviders(c Config, ring *keys.Ring) error {
+	profiles := transport.Static{}
+	var providers []credentials.Provider
+	for _, i := range c.Instances {
+		con, err := i.connector()
+		if err != nil {
+			return err
+		}
+		if profiles[i.Name], err = i.profile(); err != nil {
+			return err
+		}
+		providers = append(providers, i.provider(con))
+	}
+	exchange := &lateExchanger{}
+	var err error
+	h.Credentials, err = credentials.New(credentials.Config{
+		DB: h.db, Keys: ring, Exchanger: exchange, Providers: providers, Logger: h.log,
+		OnChange: func(ctx context.Context, tx *store.Tx, tenant connector.TenantID, id connector.ConnectionID) error {
+			_, err := h.Ledger.KillConnection(ctx, tx, tenant, id, "the connection changed")
+			return err
+		},
+	})
+	if err != nil {
+		return err
+	}
+	h.transport, err = transport.New(transport.Config{Profiles: profiles, Credentials: h.Credentials, Logger: h.log})
+	exchange.Transport = h.transport
+	return err
+}
+
+// lateExchanger closes the circle between credentials and transport. It is set
+// before either is used.
+type lateExchanger struct{ *transport.Transport }
+
+// Close waits for writes under way and for what is being written to disk.
+func (h *Host) Close() error {
+	for _, r := range h.runtimes {
+		r.Close()
+	}
+	var errs []error
+	if h.Credentials != nil {
+		h.Credentials.Close()
+	}
+	if h.transport != nil {
+		h.transport.Close()
+	}
+	if h.audit != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		errs = append(errs, h.audit.Close(ctx))
+		cancel()
+	}
+	if h.db != nil {
+		errs = append(errs, h.db.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Runtime returns the runtime of a provider.
+func (h *Host) Runtime(provider string) (*connector.Runtime, bool) {
+	r, ok := h.runtimes[provider]
+	return r, ok
+}
+
+// Providers lists the names of what is set up, sorted.
+func (h *Host) Providers() []string {
+	var names []string
+	for name := range h.runtimes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Tick does the periodic work that is due now: approvals that expired, writes
+// whose process died, look-ups of unknown outcomes, revocations that failed
+// before. It returns how many operations it looked up.
+func (h *Host) Tick(ctx context.Context) (looked int, err error) {
+	var errs []error
+	if _, err := h.Ledger.Sweep(ctx); err != nil {
+		errs = append(errs, err)
+	}
+	due, err := h.Ledger.Due(ctx, 0)
+	errs = append(errs, err)
+	for _, ref := range due {
+		rec, err := h.Ledger.Get(ctx, ref.Tenant, ref.ID)
+		if err == nil {
+			_, err = h.Settle(ctx, rec)
+		}
+		// CONFLICT and OUTCOME_UNKNOWN: another process has it, or it is over.
+		if code := connector.CodeOf(err); err != nil && code != connector.CodeConflict && code != connector.CodeOutcomeUnknown {
+			errs = append(errs, err)
+			continue
+		}
+		looked++
+	}
+	_, err = h.Credentials.PumpRevocations(ctx)
+	return looked, errors.Join(append(errs, err)...)
+}
+
+// Settle looks one unknown operation up at its provider now.
+func (h *Host) Settle(ctx context.Context, rec connector.OperationRecord) (connector.OperationRecord, error) {
+	r, ok := h.runtimes[rec.Provider]
+	if !ok {
+		return rec, connector.Fail(connector.CodeConnectionRequired, "the provider of this operation is not set up here")
+	}
+	return r.Settle(ctx, rec.Tenant, rec.ID)
+}
+
+// Run calls Tick until the context ends. Faults are logged and tried again.
+func (h *Host) Run(ctx context.Context, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		if _, err := h.Tick(ctx); err != nil && ctx.Err() == nil {
+			h.log.Error("periodic work", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/connector/transport"
+	"github.com/drawbridge-dev/drawbridge/credentials"
+	"github.com/drawbridge-dev/drawbridge/tickets"
+	"github.com/drawbridge-dev/drawbridge/tickets/gitea"
+	"github.com/drawbridge-dev/drawbridge/tickets/sandboxorg"
+)
+
+// An Instance is one ticket system that an administrator set up: which driver
+// speaks to it, where it is and which client we are there.
+type Instance struct {
+	Name     string `json:"name"`   // what connections call their provider
+	Driver   string `json:"driver"` // sandbox or gitea
+	URL      string `json:"url"`
+	ClientID string `json:"client_id,omitempty"` // empty: the driver's default, if it has one
+	// Private are address ranges that the URL's host may resolve into. Empty:
+	// public addresses only.
+	Private []string `json:"private,omitempty"`
+}
+
+// drivers are what an Instance can name: the driver and its authorization
+// server's endpoints below the instance's URL. They are pinned, not discovered.
+var drivers = map[string]struct {
+	driver                   tickets.Driver
+	authorize, token, revoke string
+	iss                      bool
+	client                   string // registered there by default
+}{
+	"sandbox": {sandboxorg.Driver{}, "/oauth/authorize", "/oauth/token", "/oauth/revoke", true, "drawbridge-cli"},
+	"gitea":   {gitea.Driver{}, "/login/oauth/authorize", "/login/oauth/access_token", "", false, ""},
+}
+
+// Loopback returns the address range for an instance on this machine, and none
+// for any other host: a literal loopback address is private by an
+// administrator's own word, a name never is.
+func Loopback(rawURL string) []string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	if err != nil || !addr.IsLoopback() {
+		return nil
+	}
+	return []string{netip.PrefixFrom(addr, addr.BitLen()).String()}
+}
+
+// Check reports what is wrong with an instance, or nil.
+func (i Instance) Check() error {
+	if i.Name == "" || i.URL == "" {
+		return errors.New("a provider needs a name and a URL")
+	}
+	d, ok := drivers[i.Driver]
+	if !ok {
+		return fmt.Errorf("provider %s: there is no driver %q", i.Name, i.Driver)
+	}
+	if i.ClientID == "" && d.client == "" {
+		return fmt.Errorf("provider %s: which OAuth client is Drawbridge there?", i.Name)
+	}
+	_, err := i.profile()
+	return err
+}
+
+func (i Instance) connector() (connector.Connector, error) {
+	if err := i.Check(); err != nil {
+		return connector.Connector{}, err
+	}
+	c := tickets.New(drivers[i.Driver].driver)
+	c.Provider = i.Name
+	return c, nil
+}
+
+func (i Instance) profile() (transport.Profile, error) {
+	p := transport.Profile{Name: i.Name, BaseURL: i.URL}
+	u, err := url.Parse(i.URL)
+	if err != nil {
+		return p, fmt.Errorf("provider %s: not a URL", i.Name)
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return p, fmt.Errorf("provider %s: the URL has no usable port", i.Name)
+	}
+	for _, text := range i.Private {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return p, fmt.Errorf("provider %s: %q is not an address range", i.Name, text)
+		}
+		p.Private = append(p.Private, transport.PrivateException{Host: u.Hostname(), Prefix: prefix, Port: uint16(n)})
+	}
+	return p, p.Validate()
+}
+
+func (i Instance) provider(c connector.Connector) credentials.Provider {
+	d := drivers[i.Driver]
+	p := credentials.Provider{
+		ID: i.Name, Profile: i.Name, Issuer: i.URL, AuthorizationURL: i.URL + d.authorize, TokenURL: i.URL + d.token,
+		IssAdvertised: d.iss, ClientID: i.ClientID, Method: credentials.AuthNone, Scopes: c.Auth.Scopes,
+	}
+	if p.ClientID == "" {
+		p.ClientID = d.client
+	}
+	if d.revoke != "" {
+		p.RevocationURL = i.URL + d.revoke
+	}
+	return p
+}
+
+type instancesFile struct {
+	Providers []Instance `json:"providers"`
+}
+
+func instancesPath(data string) string { return filepath.Join(data, "providers.json") }
+
+// Instances reads the providers of a data folder; none yet is not an error. An
+// unknown key is: a misspelt restriction must not be silently absent.
+func Instances(data string) ([]Instance, error) {
+	raw, err := os.ReadFile(instancesPath(data))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var file instancesFile
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&file); err != nil {
+		return nil, fmt.Errorf("providers.json: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("providers.json: text after the object")
+	}
+	return file.Providers, nil
+}
+
+// SaveInstance adds a provider to a data folder, or replaces the one of the
+// same name.
+func SaveInstance(data string, i Instance) error {
+	all, err := Instances(data)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(other Instance) bool { return other.Name == i.Name })
+	raw, err := json.MarshalIndent(instancesFile{append(all, i)}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return err
+	}
+	// Renamed into place, so that another process reads the old file or the new.
+	temporary := instancesPath(data) + ".new"
+	if err := os.WriteFile(temporary, append(raw, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temporary, instancesPath(data))
+}
