@@ -57,7 +57,7 @@ var owners = map[string][]string{
 	"github.com/tink-crypto/tink-go":        {"keys"},
 	"google.golang.org/protobuf":            {"keys"},
 	"modernc.org/sqlite":                    {"store"},
-	"github.com/jackc/pgx":                  {"store"},
+	"github.com/jackc/pgx":                  {"store", "store/storetest"},
 	"github.com/pressly/goose":              {"store"},
 	"github.com/google/jsonschema-go":       {"connector"},
 	"github.com/santhosh-tekuri/jsonschema": {"connector"},
