@@ -45,4 +45,10 @@
 //
 // The body is read inside an attempt. A cut-off answer is then one failed
 // attempt like any other, and nothing partial exists outside.
+//
+// # Limits
+//
+// net/http writes bytes that a server sends unasked on an idle connection to
+// the standard logger of package log, and there is no setting for it. A process
+// that must not log foreign bytes sets that logger's output.
 package transport

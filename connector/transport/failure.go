@@ -43,8 +43,8 @@ func failure(ctx context.Context, err error) *connector.Error {
 		return &e
 	case errors.As(err, &answer):
 		return &connector.Error{Code: answer.code, Message: answer.why, Err: cause(answer.err)}
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		e := *connector.AsError(cause(err))
+	case err == context.Canceled, err == context.DeadlineExceeded: // while queueing
+		e := *connector.AsError(err)
 		return &e
 	case isCertificate(err):
 		return &connector.Error{Code: connector.CodeEgressBlocked,
@@ -78,7 +78,7 @@ func mayPass(err error) bool {
 	case errors.As(err, &own), errors.As(err, &stop), errors.As(err, &cred), isCertificate(err), isHeaderOverflow(err):
 		return false
 	}
-	return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	return true
 }
 
 func isTimeout(err error) bool {
@@ -104,6 +104,8 @@ func isHeaderOverflow(err error) bool {
 // cause keeps of a network error what an operator needs and programs test for,
 // and nothing that a URL, a header or the provider's bytes could be in: url.Error
 // quotes the query, net/http quotes malformed answers, x509 quotes foreign names.
+// Timeouts of net and net/http claim to be context.DeadlineExceeded; whether
+// the time of the call is over is asked of its context alone.
 func cause(err error) error {
 	var (
 		number syscall.Errno
@@ -113,10 +115,6 @@ func cause(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, context.Canceled):
-		return context.Canceled
-	case errors.Is(err, context.DeadlineExceeded):
-		return context.DeadlineExceeded
 	case errors.As(err, &name):
 		if name.IsNotFound {
 			return errors.New("no such host")

@@ -59,7 +59,7 @@ func (c *call) fail(ctx context.Context, err error) error {
 	switch e.Code {
 	case connector.CodeUnavailable, connector.CodeDeadline, connector.CodeCanceled:
 		// What was lost is the proof; why it was lost is the cause.
-		e.Code, e.Message, e.Err = connector.CodeOutcomeUnknown, "", cause(err)
+		e.Code = connector.CodeOutcomeUnknown
 	}
 	return e
 }
