@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"net/url"
 	"slices"
 	"strings"
@@ -235,27 +236,35 @@ func (s *Service) open(ctx context.Context, t *transaction, stateHash []byte) er
 	return connector.Fail(connector.CodeRateLimited, "too many sign-ins are open; finish or abandon one")
 }
 
+// freeSlot picks one at random, so that several processes seldom pick the same.
+// It returns maxOpen, and when the oldest one ends, if none is free.
 func freeSlot(ctx context.Context, tx *store.Tx, t *transaction) (slot int, oldest time.Time, err error) {
 	rows, err := tx.Query(ctx, `SELECT slot, expires_at FROM cred_transactions
-		WHERE tenant_id = ? AND principal_id = ? AND status = 'open' ORDER BY slot`, string(t.tenant), string(t.principal))
+		WHERE tenant_id = ? AND principal_id = ? AND status = 'open'`, string(t.tenant), string(t.principal))
 	if err != nil {
 		return 0, time.Time{}, err
 	}
 	defer rows.Close()
+	var taken [maxOpen]bool
 	for rows.Next() {
-		var taken int
+		var n int
 		var expires int64
-		if err := rows.Scan(&taken, &expires); err != nil {
+		if err := rows.Scan(&n, &expires); err != nil {
 			return 0, time.Time{}, err
 		}
-		if taken == slot {
-			slot++
+		if n >= 0 && n < maxOpen {
+			taken[n] = true
 		}
 		if at := fromMillis(expires); oldest.IsZero() || at.Before(oldest) {
 			oldest = at
 		}
 	}
-	return slot, oldest, rows.Err()
+	for _, n := range mathrand.Perm(maxOpen) {
+		if !taken[n] {
+			return n, oldest, rows.Err()
+		}
+	}
+	return maxOpen, oldest, rows.Err()
 }
 
 func flag(b bool) int64 {

@@ -88,7 +88,7 @@ func (b *bench) provider() Provider {
 
 func (b *bench) replica(change ...func(*Config)) *replica {
 	b.t.Helper()
-	r := &replica{b: b, db: b.d.Open(Migrations())}
+	r := &replica{b: b, db: b.d.Open()}
 	c := Config{
 		DB: r.db, Keys: b.ring, Providers: []Provider{b.provider()},
 		Logger:      slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
