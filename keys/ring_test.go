@@ -3,6 +3,7 @@ package keys_test
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -269,10 +270,37 @@ func between(s, from, to string) string {
 	return s
 }
 
+// A ring of the key 00 01 02 ... and what it once sealed. They must never need
+// to change: databases are full of such values.
+const (
+	oldRing = `{"primaryKeyId":305419896,"key":[{"keyData":{"typeUrl":"type.googleapis.com/google.crypto.tink.AesGcmKey",
+"value":"GiAAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHw==","keyMaterialType":"SYMMETRIC"},"status":"ENABLED","keyId":305419896,"outputPrefixType":"TINK"}]}`
+	oldSealed = "0112345678f77c0674214cc5599d77d019c281e5abbdd8b13f708005bf528e5784a43df83318e40dbcd4"
+)
+
+func TestOldValuesStayReadable(t *testing.T) {
+	sealed, err := hex.DecodeString(oldSealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := must(t, oldRing).Open(sealed, keys.Context("fuzz")); err != nil || string(got) != "plaintext" {
+		t.Errorf("Open = %q, %v", got, err)
+	}
+	if id, ok := keys.KeyID(sealed); !ok || id != 0x12345678 {
+		t.Errorf("KeyID = %#x, %v", id, ok)
+	}
+	if got, want := keys.Context("a", "", strings.Repeat("b", 128)), "\x01a\x00\x80\x01"+strings.Repeat("b", 128); string(got) != want {
+		t.Errorf("Context = %q, want %q", got, want)
+	}
+}
+
 func FuzzOpen(f *testing.F) {
-	r := newRing(f)
+	r := must(f, oldRing)
 	context := keys.Context("fuzz")
-	sealed := seal(f, r, "plaintext", context)
+	sealed, err := hex.DecodeString(oldSealed)
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Add(sealed)
 	f.Add(sealed[:33])
 	f.Add([]byte{1, 0, 0, 0, 0})
