@@ -214,7 +214,7 @@ func TestRollback(t *testing.T) {
 
 func TestConcurrentUpdatesLoseNothing(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, d storetest.Database) {
-		const writers, rounds = 6, 15
+		const writers, rounds = 4, 12
 		replicas := []*store.DB{d.Open(counters), d.Open(counters)}
 		update(t, replicas[0], "INSERT INTO counters (name, n) VALUES ('a', 0), ('b', 0)")
 		ctx := t.Context()
