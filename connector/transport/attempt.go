@@ -29,7 +29,10 @@ func newAttempt(n int, waited time.Duration) *attempt {
 	return a
 }
 
-func (a *attempt) gotConn(httptrace.GotConnInfo) {
+func (a *attempt) gotConn(info httptrace.GotConnInfo) {
+	if info.Reused {
+		settle(info.Conn)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.conns++; a.conns > 1 && !a.ended {

@@ -117,6 +117,10 @@ func (e *endpoint) dialer(nat64 []netip.Prefix, resolver *net.Resolver) func(con
 		if !ok {
 			return nil, blocked("another origin than the profile's")
 		}
-		return d.DialContext(ctx, network, address)
+		c, err := d.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return watch(c), nil
 	}
 }
