@@ -161,8 +161,9 @@ func (l *Ledger) history(ctx context.Context, tenant connector.TenantID, id conn
 	return events, rows.Err()
 }
 
-// list reads rows with their approvals, and writes what time has decided about
-// those it found.
+// list reads rows with their approvals. What time has decided is written
+// before, so that a state finds everything that is in it, and for what became
+// overdue in between.
 func (l *Ledger) list(ctx context.Context, tenant connector.TenantID, f Filter, column string, states []string) ([]row, error) {
 	where, args := []string{"o.tenant = ?"}, []any{tenant}
 	only := func(column string, value string) {
@@ -174,6 +175,9 @@ func (l *Ledger) list(ctx context.Context, tenant connector.TenantID, f Filter, 
 	only("o.connection", string(f.Connection))
 	only("o.tool", f.Tool)
 	if len(states) > 0 {
+		if _, err := l.Sweep(ctx); err != nil {
+			return nil, err
+		}
 		where = append(where, column+" IN (?"+strings.Repeat(", ?", len(states)-1)+")")
 		for _, s := range states {
 			args = append(args, s)

@@ -9,9 +9,9 @@ import (
 // Both databases keep times as milliseconds and booleans as 0 or 1; these
 // types do the writing and reading. The zero time is 0.
 type (
-	moment time.Time
-	millis time.Duration
-	flag   bool
+	moment  time.Time
+	millis  time.Duration
+	boolean bool
 )
 
 // Value implements driver.Valuer.
@@ -46,7 +46,7 @@ func (m *millis) Scan(v any) error {
 }
 
 // Value implements driver.Valuer.
-func (f flag) Value() (driver.Value, error) {
+func (f boolean) Value() (driver.Value, error) {
 	if f {
 		return int64(1), nil
 	}
@@ -54,7 +54,7 @@ func (f flag) Value() (driver.Value, error) {
 }
 
 // Scan implements sql.Scanner.
-func (f *flag) Scan(v any) error {
+func (f *boolean) Scan(v any) error {
 	n, err := integer(v)
 	*f = n != 0
 	return err

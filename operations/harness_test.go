@@ -3,6 +3,7 @@ package operations
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/url"
 	"sync/atomic"
@@ -17,6 +18,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Each check of the model is dozens of durable transactions. For a long
+	// run say -rapid.checks=1000.
+	if err := flag.Set("rapid.checks", "10"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 

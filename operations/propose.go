@@ -101,9 +101,9 @@ func (l *Ledger) insert(ctx context.Context, tx *store.Tx, r *row, now time.Time
 	n, err := tx.Exec(ctx, `INSERT INTO operation (`+operationColumns+`)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO NOTHING`,
-		r.tenant, r.id, r.Principal, r.Connection, r.Tool, r.Intent, flag(r.isLive), r.con, r.version, r.provider,
+		r.tenant, r.id, r.Principal, r.Connection, r.Tool, r.Intent, boolean(r.isLive), r.con, r.version, r.provider,
 		r.authz, r.argsDigest, r.digest, millis(r.settle), r.callID, r.run, r.plan, r.arguments, r.state, r.reason,
-		flag(r.retryable), r.fence, r.claim, moment(r.leaseUntil), moment(r.createdAt), moment(r.dispatchedAt),
+		boolean(r.retryable), r.fence, r.claim, moment(r.leaseUntil), moment(r.createdAt), moment(r.dispatchedAt),
 		moment(r.nextLook), r.looks, r.receipt, r.output, r.externalID, r.settledBy, r.rev)
 	if err != nil || n == 0 {
 		return false, err
@@ -113,7 +113,7 @@ func (l *Ledger) insert(ctx context.Context, tx *store.Tx, r *row, now time.Time
 	_, err = tx.Exec(ctx, `INSERT INTO operation_approval (tenant, operation, `+approvalColumns+`)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		r.tenant, r.id, a.id, a.principal, a.connection, a.tool, a.version, a.digest, a.authz, a.resourceVersion, a.state,
-		flag(a.revoked), moment(a.createdAt), moment(a.expiresAt), a.decidedBy, a.reason, moment(a.decidedAt), moment(a.usedAt))
+		boolean(a.revoked), moment(a.createdAt), moment(a.expiresAt), a.decidedBy, a.reason, moment(a.decidedAt), moment(a.usedAt))
 	if err != nil {
 		return false, err
 	}

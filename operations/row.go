@@ -109,15 +109,15 @@ const approvalColumns = `id, principal, connection, tool, version, digest, authz
 	revoked, created_at, expires_at, decided_by, reason, decided_at, used_at`
 
 func (r *row) fields() []any {
-	return []any{&r.tenant, &r.id, &r.Principal, &r.Connection, &r.Tool, &r.Intent, (*flag)(&r.isLive), &r.con, &r.version, &r.provider,
+	return []any{&r.tenant, &r.id, &r.Principal, &r.Connection, &r.Tool, &r.Intent, (*boolean)(&r.isLive), &r.con, &r.version, &r.provider,
 		&r.authz, &r.argsDigest, &r.digest, (*millis)(&r.settle), &r.callID, &r.run, &r.plan, &r.arguments, &r.state, &r.reason,
-		(*flag)(&r.retryable), &r.fence, &r.claim, (*moment)(&r.leaseUntil), (*moment)(&r.createdAt), (*moment)(&r.dispatchedAt),
+		(*boolean)(&r.retryable), &r.fence, &r.claim, (*moment)(&r.leaseUntil), (*moment)(&r.createdAt), (*moment)(&r.dispatchedAt),
 		(*moment)(&r.nextLook), &r.looks, &r.receipt, &r.output, &r.externalID, &r.settledBy, &r.rev}
 }
 
 func (a *approval) fields() []any {
 	return []any{&a.id, &a.principal, &a.connection, &a.tool, &a.version, &a.digest, &a.authz, &a.resourceVersion, &a.state,
-		(*flag)(&a.revoked), (*moment)(&a.createdAt), (*moment)(&a.expiresAt), &a.decidedBy, &a.reason, (*moment)(&a.decidedAt),
+		(*boolean)(&a.revoked), (*moment)(&a.createdAt), (*moment)(&a.expiresAt), &a.decidedBy, &a.reason, (*moment)(&a.decidedAt),
 		(*moment)(&a.usedAt)}
 }
 
@@ -167,7 +167,7 @@ func (r *row) move(ctx context.Context, tx *store.Tx, now time.Time, to connecto
 	_, err := tx.Exec(ctx, `UPDATE operation SET live = ?, state = ?, reason = ?, retryable = ?, fence = ?, claim = ?,
 		lease_until = ?, dispatched_at = ?, next_look = ?, looks = ?, external_id = ?, settled_by = ?, rev = ?
 		WHERE tenant = ? AND id = ?`,
-		flag(r.isLive), r.state, r.reason, flag(r.retryable), r.fence, r.claim, moment(r.leaseUntil), moment(r.dispatchedAt),
+		boolean(r.isLive), r.state, r.reason, boolean(r.retryable), r.fence, r.claim, moment(r.leaseUntil), moment(r.dispatchedAt),
 		moment(r.nextLook), r.looks, r.externalID, r.settledBy, r.rev, r.tenant, r.id)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (r *row) decide(ctx context.Context, tx *store.Tx, to ApprovalState) error 
 	a.state, r.moved = to, true
 	_, err := tx.Exec(ctx, `UPDATE operation_approval SET state = ?, revoked = ?, decided_by = ?, reason = ?, decided_at = ?, used_at = ?
 		WHERE tenant = ? AND id = ?`,
-		a.state, flag(a.revoked), a.decidedBy, a.reason, moment(a.decidedAt), moment(a.usedAt), r.tenant, a.id)
+		a.state, boolean(a.revoked), a.decidedBy, a.reason, moment(a.decidedAt), moment(a.usedAt), r.tenant, a.id)
 	return err
 }
 
