@@ -3,7 +3,27 @@ package sandbox
 import (
 	"errors"
 	"slices"
+	"time"
 )
+
+// Seed is a ticket made or changed behind the API's back. Nil fields keep what
+// is there, or a default for a new ticket.
+type Seed struct {
+	ID          *string    `json:"id"`
+	Project     *string    `json:"project"`
+	Type        *string    `json:"type"`
+	Title       *string    `json:"title"`
+	Body        *string    `json:"body"`
+	State       *string    `json:"state"`
+	Status      *string    `json:"status"`
+	Severity    *string    `json:"severity"`
+	Labels      []string   `json:"labels"`
+	Archived    *bool      `json:"archived"`
+	Evidence    []string   `json:"evidence"`
+	ExternalRef *string    `json:"external_ref"`
+	CreatedAt   *time.Time `json:"created_at"` // new tickets only
+	Author      *string    `json:"author"`     // a login; new tickets only
+}
 
 func set[T any](to *T, from *T) {
 	if from != nil {

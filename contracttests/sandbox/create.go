@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
@@ -232,23 +231,4 @@ func (s *Server) findOperation(x *exchange) answer {
 		body["deleted"] = true
 	}
 	return jsonAnswer(http.StatusOK, body)
-}
-
-// Seed is a ticket made or changed behind the API's back. Nil fields keep what
-// is there, or a default for a new ticket.
-type Seed struct {
-	ID          *string    `json:"id"`
-	Project     *string    `json:"project"`
-	Type        *string    `json:"type"`
-	Title       *string    `json:"title"`
-	Body        *string    `json:"body"`
-	State       *string    `json:"state"`
-	Status      *string    `json:"status"`
-	Severity    *string    `json:"severity"`
-	Labels      []string   `json:"labels"`
-	Archived    *bool      `json:"archived"`
-	Evidence    []string   `json:"evidence"`
-	ExternalRef *string    `json:"external_ref"`
-	CreatedAt   *time.Time `json:"created_at"` // new tickets only
-	Author      *string    `json:"author"`     // a login; new tickets only
 }

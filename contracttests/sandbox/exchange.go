@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
@@ -118,16 +117,16 @@ func (s *Server) routes(prefix string) http.Handler {
 	})
 }
 
-var requestNumber atomic.Uint64
-
 // serve is the path of every request: read, capture, rules, handler, rules, write.
 func (s *Server) serve(pattern string, h handler) http.Handler {
 	hits := s.capture.counter(pattern)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.inflight.Add(1)
-		defer s.inflight.Done()
+		if !s.inflight.enter() {
+			panic(http.ErrAbortHandler) // closed
+		}
+		defer s.inflight.leave()
 		hits.Add(1)
-		x := &exchange{r: r, id: "req_" + strconv.FormatUint(requestNumber.Add(1), 36)}
+		x := &exchange{r: r, id: "req_" + strconv.FormatUint(s.requests.Add(1), 36)}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			var err error
 			if x.body, err = io.ReadAll(io.LimitReader(r.Body, maxRequestBody+1)); err != nil {

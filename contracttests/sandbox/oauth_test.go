@@ -113,6 +113,10 @@ func TestAuthorizationRequestRefused(t *testing.T) {
 			q.Set("client_id", "drawbridge-web")
 			q.Set("redirect_uri", "http://127.0.0.1:8081/callback")
 		},
+		"port of a real host": func(q url.Values) {
+			q.Set("client_id", "drawbridge-web")
+			q.Set("redirect_uri", "https://drawbridge.example:444/callback")
+		},
 		"two redirect URIs": func(q url.Values) { q.Add("redirect_uri", "http://evil.example/") },
 	}
 	for name, change := range shown {

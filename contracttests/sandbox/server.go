@@ -55,10 +55,45 @@ type Server struct {
 
 	ctx      context.Context // ends when Close is called; stops delays and deliveries
 	stop     context.CancelFunc
-	inflight sync.WaitGroup
+	inflight gate
+	requests atomic.Uint64
 	http     *http.Server
 	served   chan struct{}
 	closing  sync.Once
+}
+
+// gate counts handlers and can be shut. A WaitGroup would race here: a request
+// that was just read may start while Close already waits.
+type gate struct {
+	mu     sync.Mutex
+	n      int
+	shut   bool
+	leaves sync.Cond
+}
+
+func (g *gate) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut {
+		return false
+	}
+	g.n++
+	return true
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	g.n--
+	g.mu.Unlock()
+	g.leaves.Broadcast()
+}
+
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.shut = true; g.n > 0; {
+		g.leaves.Wait()
+	}
 }
 
 // New makes a sandbox without a listener, for mounting its Handler elsewhere
@@ -79,6 +114,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("sandbox: base URL must be http(s)://host[/path] without a trailing slash")
 	}
 	s := &Server{cfg: cfg, base: cfg.BaseURL, adminToken: randomToken("adm_")}
+	s.inflight.leaves.L = &s.inflight.mu
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.secrets.add(s.adminToken)
 	s.auth.init(s)
@@ -128,7 +164,7 @@ func (s *Server) Close() error {
 			s.http.Close()
 			<-s.served
 		}
-		s.inflight.Wait()
+		s.inflight.close()
 		s.hooks.wait()
 	})
 	return nil
