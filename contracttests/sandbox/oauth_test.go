@@ -493,3 +493,17 @@ func TestOddTokenAnswers(t *testing.T) {
 		t.Error("broken JSON accepted")
 	}
 }
+
+func TestOnlyLoopbackLiteralsTakeAnyPort(t *testing.T) {
+	t.Parallel()
+	c := Client{RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]/cb", "http://localhost/cb", "http://192.0.2.1/cb"}}
+	for uri, want := range map[string]bool{
+		"http://127.0.0.1:5000/cb": true, "http://[::1]:5000/cb": true, "http://127.0.0.1/cb": true, "http://192.0.2.1/cb": true,
+		"http://localhost:5000/cb": false, "http://192.0.2.1:5000/cb": false, "https://127.0.0.1:5000/cb": false,
+		"http://127.0.0.2:5000/cb": false, "http://127.0.0.1:5000/cb#x": false, "http://127.0.0.1:/cb": false,
+	} {
+		if got := c.redirectAllowed(uri); got != want {
+			t.Errorf("%s: %v, want %v", uri, got, want)
+		}
+	}
+}
