@@ -30,10 +30,7 @@ func (e *endpoint) target(path string, query url.Values) (*url.URL, error) {
 	if u.Path, err = url.PathUnescape(full); err != nil {
 		return nil, blocked("the path does not decode")
 	}
-	if u.Path != full {
-		u.RawPath = full
-	}
-	if u.EscapedPath() != full {
+	if u.RawPath = full; u.EscapedPath() != full {
 		return nil, blocked("the path would be sent otherwise than it was checked")
 	}
 	if len(full)+len(u.RawQuery) > maxTarget {

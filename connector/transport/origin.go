@@ -59,7 +59,7 @@ func (e PrivateException) validate() error {
 func parseOrigin(raw string, exceptions []PrivateException) (origin, string, error) {
 	u, err := url.Parse(raw)
 	switch {
-	case err != nil: // the cause would quote the URL
+	case err != nil || !printable(raw): // the cause would quote the URL
 		return origin{}, "", errors.New("not a URL")
 	case u.Scheme != "https" && u.Scheme != "http":
 		return origin{}, "", errors.New("the scheme is not https")
