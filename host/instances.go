@@ -32,6 +32,10 @@ type Instance struct {
 	// Private are address ranges that the URL's host may resolve into. Empty:
 	// public addresses only.
 	Private []string `json:"private,omitempty"`
+	// Rate is how many calls a second one connection may make, Concurrency how
+	// many at once. Zero: the transport's defaults.
+	Rate        float64 `json:"rate,omitempty"`
+	Concurrency int     `json:"concurrency,omitempty"`
 }
 
 // drivers are what an Instance can name: the driver and its authorization
@@ -87,7 +91,8 @@ func (i Instance) connector() (connector.Connector, error) {
 }
 
 func (i Instance) profile() (transport.Profile, error) {
-	p := transport.Profile{Name: i.Name, BaseURL: i.URL}
+	p := transport.Profile{Name: i.Name, BaseURL: i.URL, Limits: transport.Limits{
+		Rate: i.Rate, Burst: int(2 * i.Rate), Concurrency: i.Concurrency}}
 	u, err := url.Parse(i.URL)
 	if err != nil {
 		return p, fmt.Errorf("provider %s: not a URL", i.Name)

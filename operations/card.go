@@ -84,7 +84,7 @@ func (s sealer) card(r *row) (Card, error) {
 // evidence reads the ids that a tool's input may carry under this name.
 func evidence(arguments []byte) []Text {
 	var in struct {
-		IDs []string `json:"evidence_ids"`
+		IDs []string `json:"evidence"`
 	}
 	if json.Unmarshal(arguments, &in) != nil {
 		return nil

@@ -134,7 +134,7 @@ func TestCardShowsExactlyWhatWillBeSent(t *testing.T) {
 	each(t, func(t *testing.T, b *bench) {
 		p := proposal(acme, "step-1", "x")
 		p.Request.Body = []byte(`{"title":"fire\u202e","labels":["p1"],"body":"\u001b[2J"}`)
-		p.Arguments = json.RawMessage(`{"title":"another text","evidence_ids":["ev_1","ev\u200b2"]}`)
+		p.Arguments = json.RawMessage(`{"title":"another text","evidence":["ev_1","ev\u200b2"]}`)
 		p.Account.Organisation = "Acme\u202e"
 		p.Request.Notes = []string{"watchers are notified"}
 		rec := b.propose(p)

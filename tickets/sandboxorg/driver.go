@@ -114,6 +114,11 @@ func (Driver) Search(ctx context.Context, a *connector.Access, q tickets.Query, 
 
 // Get reads one ticket.
 func (Driver) Get(ctx context.Context, a *connector.Access, id string) (tickets.Ticket, error) {
+	// What can't be one segment of a path is no id: it answers like any other
+	// that does not exist, and is not asked for.
+	if strings.ContainsAny(id, `/\%`) || strings.Trim(id, ".") == "" {
+		return tickets.Ticket{}, connector.Fail(connector.CodeNotFound, "not an id")
+	}
 	w, _, err := connector.Get[wireTicket](ctx, a, connector.Request{Path: "/api/v1/tickets/" + url.PathEscape(id)})
 	if err == nil && (w.Type != "ticket" || w.ID != id) {
 		err = connector.Fail(connector.CodeNotFound, "not a ticket")
