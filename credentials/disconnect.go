@@ -115,7 +115,7 @@ func (s *Service) stopConnection(ctx context.Context, caller connector.Caller, i
 		if err != nil {
 			// Stopping must not depend on keys or on an intact row.
 			err = s.insertRevocation(ctx, tx, revocation{tenant: caller.Tenant, connection: id, provider: provider, kind: kindAccess,
-				state: StepFailed, code: codeUnreadable}, now)
+				state: StepFailed, code: codeUnreadable, nextAt: millis(now), giveUpAt: now}, now)
 		} else {
 			left, err = s.queueRevocation(ctx, tx, p, caller.Tenant, id, tokens, now, now)
 		}
@@ -162,7 +162,7 @@ type revocation struct {
 	state      StepState
 	code       string
 	tries      int64
-	nextAt     time.Time
+	nextAt     int64 // as stored
 	giveUpAt   time.Time
 }
 
@@ -173,7 +173,7 @@ func (s *Service) insertRevocation(ctx context.Context, tx *store.Tx, r revocati
 	_, err := tx.Exec(ctx, `INSERT INTO cred_revocations (tenant_id, id, connection_id, provider_id, kind, sealed, state, code, tries,
 		next_at, give_up_at, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?)`,
 		string(r.tenant), r.id, string(r.connection), r.provider, r.kind, r.sealed, string(r.state), r.code,
-		millis(r.nextAt), millis(r.giveUpAt), millis(now), millis(now))
+		r.nextAt, millis(r.giveUpAt), millis(now), millis(now))
 	return err
 }
 
@@ -206,7 +206,7 @@ func (s *Service) sealRevocations(p *Provider, tenant connector.TenantID, id con
 			continue
 		}
 		r := revocation{tenant: tenant, id: rand.Text(), connection: id, kind: part.kind, state: StepPending,
-			nextAt: due, giveUpAt: now.Add(revocationPatience)}
+			nextAt: millis(due), giveUpAt: now.Add(revocationPatience)}
 		if p != nil {
 			r.provider = p.ID
 		}

@@ -44,11 +44,11 @@ func (s *Service) pumpDue(ctx context.Context, query string, args ...any) (int, 
 	var due []revocation
 	for rows.Next() {
 		var r revocation
-		var next, giveUp int64
-		if err := rows.Scan(&r.tenant, &r.id, &r.connection, &r.provider, &r.kind, &r.tries, &next, &giveUp); err != nil {
+		var giveUp int64
+		if err := rows.Scan(&r.tenant, &r.id, &r.connection, &r.provider, &r.kind, &r.tries, &r.nextAt, &giveUp); err != nil {
 			return 0, errors.Join(storage(err), rows.Close())
 		}
-		r.nextAt, r.giveUpAt = fromMillis(next), fromMillis(giveUp)
+		r.giveUpAt = fromMillis(giveUp)
 		due = append(due, r)
 	}
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
@@ -86,7 +86,7 @@ func (s *Service) revokeOne(ctx context.Context, r revocation) (mine bool, err e
 		until := now.Add(s.cfg.Lease)
 		n, err := tx.Exec(ctx, `UPDATE cred_revocations SET next_at = ?, tries = tries + 1, updated_at = ?
 			WHERE tenant_id = ? AND id = ? AND state = 'pending' AND next_at = ? AND tries = ?`,
-			millis(until), millis(now), string(r.tenant), r.id, millis(r.nextAt), r.tries)
+			millis(until), millis(now), string(r.tenant), r.id, r.nextAt, r.tries)
 		if err != nil || n == 0 {
 			return err
 		}
