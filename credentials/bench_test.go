@@ -65,15 +65,7 @@ func newBench(t *testing.T, d storetest.Database, c sandbox.Config) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { org.Close() })
-	text, err := keys.Generate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring, err := keys.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &bench{t: t, org: org, d: d, ring: ring, db: d.Open(Migrations()), log: &lockedBuffer{}}
+	return &bench{t: t, org: org, d: d, ring: newRing(t), db: d.Open(Migrations()), log: &lockedBuffer{}}
 }
 
 func (b *bench) provider() Provider {
