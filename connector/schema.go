@@ -21,6 +21,7 @@ import (
 type schema struct {
 	raw      json.RawMessage
 	compiled *validate.Schema
+	sketch   *sketch // may be nil
 }
 
 func newOperation[In, Out any](spec Spec, k opKind) Operation {
@@ -82,7 +83,7 @@ func schemaFor[T any](given []byte, paged bool) (*schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &schema{raw: normal, compiled: compiled}, nil
+	return &schema{normal, compiled, sketchOf(doc, doc, 0)}, nil
 }
 
 const maxPageSize = 50
@@ -188,19 +189,19 @@ func (s *schema) check(raw []byte) []Fault {
 	return slices.Compact(faults)
 }
 
-// conforms validates our own encoder's output, which can't have duplicate names.
-func (s *schema) conforms(raw []byte) error {
+// validate is check for what our own encoder wrote: no duplicate names, no
+// number that a float64 can't hold unless an author put it there.
+func (s *schema) validate(raw []byte) []Fault {
 	doc, err := validate.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
-		return err
+		return []Fault{{Pointer: "", Keyword: "json"}}
 	}
+	var faults []Fault
 	var invalid *validate.ValidationError
 	if err := s.compiled.Validate(doc); errors.As(err, &invalid) {
-		var faults []Fault
 		leaves(invalid, &faults)
-		return fmt.Errorf("output breaks its schema at %v", faults)
 	}
-	return nil
+	return faults
 }
 
 // numbers refuses what a float64 can't hold exactly (RFC 7493 section 2.2):

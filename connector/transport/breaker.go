@@ -48,11 +48,12 @@ func (e *endpoint) allow(write bool) (report func(error), err error) {
 	return report, nil
 }
 
-// verdict sorts a call for the breaker. Refusals (4xx) are a sign of life, and
-// what callers, policies or quotas ended says nothing.
+// verdict sorts a call for the breaker. Refusals (4xx) are a sign of life. What
+// callers, policies, credentials or quotas ended says nothing; nor does an odd
+// answer, or one tenant's odd page could shut the profile for all.
 func verdict(caller context.Context, resp connector.Response, err error) error {
 	switch {
-	case caller.Err() != nil:
+	case caller.Err() != nil || len(resp.Attempts) == 0:
 		return errSilent
 	case err == nil && resp.Status == 429:
 		return errSilent
@@ -62,7 +63,7 @@ func verdict(caller context.Context, resp connector.Response, err error) error {
 		return nil
 	}
 	switch connector.CodeOf(err) {
-	case connector.CodeUnavailable, connector.CodeDeadline, connector.CodeOutcomeUnknown, connector.CodeProviderContract:
+	case connector.CodeUnavailable, connector.CodeDeadline, connector.CodeOutcomeUnknown:
 		return errFailing
 	}
 	return errSilent

@@ -245,7 +245,7 @@ func (c *call) RoundTrip(skeleton *http.Request) (*http.Response, error) {
 	rows := a.end(c.answer.status, stop)
 	c.failed += len(rows) - 1 // what the pool repeated is not to be had again
 	c.attempts, c.fresh = append(c.attempts, rows...), true
-	c.note(ctx, err)
+	c.t.note(ctx, c.ep, c.conn.ID, c.method, c.attempts, err)
 	if err != nil {
 		return nil, err
 	}

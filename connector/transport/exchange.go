@@ -57,6 +57,7 @@ func (t *Transport) Exchange(ctx context.Context, profile string, r Exchange) (c
 		stop = describe(ctx, err)
 	}
 	rows := a.end(got.status, stop)
+	t.note(ctx, ep, "", wire.Method, rows, err)
 	out := got.response(ep.profile.RequestIDHeader, rows)
 	if err == nil {
 		return out, nil

@@ -76,18 +76,18 @@ func (c *call) refused() *connector.Error {
 	return e
 }
 
-// note logs one attempt: where to, not what.
-func (c *call) note(ctx context.Context, err error) {
+// note logs the last of some attempts: where to, not what.
+func (t *Transport) note(ctx context.Context, e *endpoint, conn connector.ConnectionID, method string, rows []connector.Attempt, err error) {
 	level := slog.LevelDebug
 	if err != nil {
 		level = slog.LevelWarn
 	}
-	if !c.t.log.Enabled(ctx, level) {
+	if !t.log.Enabled(ctx, level) {
 		return
 	}
-	last := c.attempts[len(c.attempts)-1]
-	c.t.log.LogAttrs(ctx, level, "provider request",
-		slog.String("profile", c.ep.profile.Name), slog.String("host", c.ep.base.urlHost), slog.String("method", c.method),
-		slog.String("connection", string(c.conn.ID)), slog.Int("attempt", last.N), slog.Int("status", last.Status),
-		slog.Bool("wrote", last.WroteRequest), slog.Duration("waited", last.Waited), slog.String("stop", last.Stop))
+	last := rows[len(rows)-1]
+	t.log.LogAttrs(ctx, level, "provider request",
+		slog.String("profile", e.profile.Name), slog.String("method", method), slog.String("connection", string(conn)),
+		slog.Int("attempt", last.N), slog.Int("status", last.Status), slog.Bool("wrote", last.WroteRequest),
+		slog.Duration("waited", last.Waited), slog.String("stop", last.Stop))
 }

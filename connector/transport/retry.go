@@ -26,6 +26,7 @@ const (
 	stopBudget    = "retry budget is spent"
 	stopTooLong   = "asked to wait too long"
 	stopDeadline  = "no time left"
+	stopEnded     = "the call ended"
 	stopPermanent = "would not change"
 )
 
@@ -44,7 +45,7 @@ func (c *call) check(ctx context.Context, resp *http.Response, err error) (again
 func (c *call) decide(ctx context.Context, resp *http.Response, err error) (again bool, stop string) {
 	switch {
 	case ctx.Err() != nil:
-		return false, stopDeadline
+		return false, stopEnded
 	case err == nil && resp.StatusCode == http.StatusUnauthorized && !c.write && c.rejected == 0 && c.version != 0:
 		// Once: the version we sent is reported, and a new one asked for.
 		c.rejected, c.wait = c.version, 0

@@ -216,7 +216,9 @@ func TestBreakerOpensAndProbes_S5(t *testing.T) {
 func TestVerdict(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	status := func(s int) connector.Response { return connector.Response{Status: s} }
+	status := func(s int) connector.Response {
+		return connector.Response{Status: s, Attempts: make([]connector.Attempt, 1)}
+	}
 	coded := func(c connector.Code) error { return &connector.Error{Code: c} }
 	for _, c := range []struct {
 		ctx  context.Context
@@ -236,7 +238,8 @@ func TestVerdict(t *testing.T) {
 		{t.Context(), status(0), coded(connector.CodeUnavailable), errFailing},
 		{t.Context(), status(0), coded(connector.CodeDeadline), errFailing},
 		{t.Context(), status(0), coded(connector.CodeOutcomeUnknown), errFailing},
-		{t.Context(), status(200), coded(connector.CodeProviderContract), errFailing},
+		{t.Context(), connector.Response{}, coded(connector.CodeUnavailable), errSilent}, // no credential
+		{t.Context(), status(200), coded(connector.CodeProviderContract), errSilent},
 		{t.Context(), status(0), coded(connector.CodeEgressBlocked), errSilent},
 		{t.Context(), status(0), coded(connector.CodeConnectionRequired), errSilent},
 		{t.Context(), status(200), coded(connector.CodeTooLarge), errSilent},
@@ -260,5 +263,27 @@ func TestBreakerHoldsCallsBack(t *testing.T) {
 	_, err := tr.Do(t.Context(), alice, connector.ClassWrite, write("/", "{}"))
 	if connector.CodeOf(err) != connector.CodeUnavailable || effect(err) != connector.DispositionNotApplied || len(s.requests()) != 10 {
 		t.Errorf("%v after %d requests, want UNAVAILABLE, not_applied after 10", err, len(s.requests()))
+	}
+}
+
+func TestPanicLeavesNothingTaken(t *testing.T) {
+	tr := newTransport(t, quick(Loopback("org", serve(t, always(200, `{}`)).url)))
+	good := tr.credentials
+	tr.credentials = authorizer(func() (Credential, error) { panic("odd credential") })
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		tr.Do(t.Context(), alice, connector.ClassRead, read("/"))
+	}()
+	ep, _ := tr.endpoint("org")
+	if n, open := len(ep.lane(alice).slots), ep.breaker.Counts().Requests; n != 0 || open != 0 {
+		t.Errorf("%d slots and %d requests of the breaker are taken", n, open)
+	}
+	tr.credentials = good
+	if _, err := tr.Do(t.Context(), alice, connector.ClassRead, read("/")); err != nil {
+		t.Error(err)
 	}
 }

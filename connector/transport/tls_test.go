@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -50,6 +51,10 @@ func serveTLS(t *testing.T, host string, notAfter time.Time, change func(*tls.Co
 	s := &secureServer{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.Add(1)
+		if r.ProtoMajor != 1 { // offered, and not to be taken
+			w.WriteHeader(http.StatusHTTPVersionNotSupported)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, `{}`)
 	}))
@@ -61,6 +66,7 @@ func serveTLS(t *testing.T, host string, notAfter time.Time, change func(*tls.Co
 	if change != nil {
 		change(s.TLS)
 	}
+	s.EnableHTTP2 = true
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
@@ -117,13 +123,12 @@ func TestCertificateErrorsAreFinal_G34(t *testing.T) {
 func TestPrivateRootsAndProtocols(t *testing.T) {
 	soon := time.Now().Add(time.Hour)
 	s, roots := serveTLS(t, "127.0.0.1", soon, nil)
-	s.EnableHTTP2 = true
 	p := quick(Loopback("org", s.URL))
 	p.Roots = roots
 	tr := newTransport(t, p)
 	for range 2 {
-		if _, err := tr.Do(t.Context(), alice, connector.ClassRead, read("/")); err != nil {
-			t.Fatal(err)
+		if resp, err := tr.Do(t.Context(), alice, connector.ClassRead, read("/")); err != nil || resp.Status != 200 {
+			t.Fatalf("status %d, %v", resp.Status, err)
 		}
 	}
 	if n := s.handshakes.Load(); n != 1 {
@@ -145,7 +150,7 @@ func TestPrivateRootsAndProtocols(t *testing.T) {
 // Left-over bytes hide in the buffers of TLS as well (G30).
 func TestStrayBytesOverTLS_G30(t *testing.T) {
 	log.SetOutput(io.Discard)
-	defer log.SetOutput(testWriter{t})
+	defer log.SetOutput(os.Stderr)
 	s, roots := serveTLS(t, "127.0.0.1", time.Now().Add(time.Hour), nil)
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/1" {
@@ -172,8 +177,3 @@ func TestStrayBytesOverTLS_G30(t *testing.T) {
 		}
 	}
 }
-
-// testWriter gives package log back to stderr after a test.
-type testWriter struct{ t *testing.T }
-
-func (testWriter) Write(p []byte) (int, error) { return len(p), nil }

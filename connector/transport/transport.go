@@ -145,8 +145,10 @@ func (t *Transport) Do(ctx context.Context, conn connector.Connection, class con
 	if err != nil {
 		return connector.Response{}, refuse(err, c.write)
 	}
+	health := errSilent // what a panic below says as well
+	defer func() { report(health) }()
 	resp, err := c.run(ctx)
-	report(verdict(caller, resp, err))
+	health = verdict(caller, resp, err)
 	return resp, err
 }
 
