@@ -12,7 +12,8 @@
 // BIGINT and BYTES; BYTES becomes BLOB or BYTEA and is replaced only in
 // migrations. Times are BIGINT milliseconds since 1970, booleans BIGINT 0 or 1.
 // INSERT ... ON CONFLICT, UPDATE ... RETURNING, partial unique indexes and CTEs
-// work on both. Double quotes mean identifiers only. Do not use the operators
+// work on both. Double quotes mean identifiers only. Name the columns instead of
+// writing SELECT *, which changes under a newer replica. Do not use the operators
 // of PostgreSQL that contain a question mark, and no engine's functions;
 // ask Tx.Now for the time. TEXT must be valid UTF-8 without NUL, which
 // PostgreSQL enforces and SQLite does not; put foreign bytes in BYTES.

@@ -273,6 +273,46 @@ func TestConcurrentUpdatesLoseNothing(t *testing.T) {
 	})
 }
 
+// Compare-and-swap is right on both engines. On SQLite it never even has to be
+// repeated: what Update read can't change before it writes.
+func TestCompareAndSwap(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+		const rounds = 20
+		ctx := t.Context()
+		replicas := []*store.DB{d.Open(counters), d.Open(counters)}
+		update(t, replicas[0], "INSERT INTO counters (name, n) VALUES ('a', 0)")
+		var wg sync.WaitGroup
+		for _, db := range replicas {
+			wg.Go(func() {
+				for won := 0; won < rounds; {
+					var changed int64
+					err := db.Update(ctx, func(tx *store.Tx) error {
+						var n int64
+						if err := tx.QueryRow(ctx, "SELECT n FROM counters WHERE name = ?", "a").Scan(&n); err != nil {
+							return err
+						}
+						var err error
+						changed, err = tx.Exec(ctx, "UPDATE counters SET n = ?1 + 1 WHERE name = ?2 AND n = ?1", n, "a")
+						return err
+					})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if changed == 0 && d.Engine == store.SQLite {
+						t.Error("a value changed between reading and writing it")
+					}
+					won += int(changed)
+				}
+			})
+		}
+		wg.Wait()
+		if n := count(t, replicas[0], "SELECT n FROM counters"); n != 2*rounds {
+			t.Errorf("counter = %d, want %d", n, 2*rounds)
+		}
+	})
+}
+
 func TestReaderDoesNotWaitForWriter(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, d storetest.Database) {
 		db := d.Open(counters)
