@@ -32,6 +32,8 @@ type Instance struct {
 	// Private are address ranges that the URL's host may resolve into. Empty:
 	// public addresses only.
 	Private []string `json:"private,omitempty"`
+	// Scopes are asked for instead of the connector's own. Empty: those.
+	Scopes []string `json:"scopes,omitempty"`
 	// Rate is how many calls a second one connection may make, Concurrency how
 	// many at once. Zero: the transport's defaults.
 	Rate        float64 `json:"rate,omitempty"`
@@ -120,6 +122,9 @@ func (i Instance) provider(c connector.Connector) credentials.Provider {
 	p := credentials.Provider{
 		ID: i.Name, Profile: i.Name, Issuer: i.URL, AuthorizationURL: i.URL + d.authorize, TokenURL: i.URL + d.token,
 		IssAdvertised: d.iss, ClientID: i.ClientID, Method: credentials.AuthNone, Scopes: c.Auth.Scopes,
+	}
+	if len(i.Scopes) > 0 {
+		p.Scopes = i.Scopes
 	}
 	if p.ClientID == "" {
 		p.ClientID = d.client
