@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
-	"github.com/drawbridge-dev/drawbridge/store"
 )
 
 // Filter narrows a list. Empty fields don't.
@@ -47,7 +46,7 @@ func (l *Ledger) Approval(ctx context.Context, tenant connector.TenantID, id str
 	if err != nil {
 		return Card{}, edge(err)
 	}
-	r, _, err := l.read(ctx, func(tx *store.Tx) (row, bool, error) { return findID(ctx, tx, tenant, op) })
+	r, _, err := l.read(ctx, func() (row, bool, error) { return findID(ctx, l.db, tenant, op) })
 	if err != nil {
 		return Card{}, edge(err)
 	}
@@ -119,7 +118,7 @@ func (l *Ledger) Operation(ctx context.Context, tenant connector.TenantID, id st
 		return Detail{}, edge(err)
 	}
 	var d Detail
-	r, _, err := l.read(ctx, func(tx *store.Tx) (row, bool, error) { return findID(ctx, tx, tenant, op) })
+	r, _, err := l.read(ctx, func() (row, bool, error) { return findID(ctx, l.db, tenant, op) })
 	if err != nil {
 		return Detail{}, edge(err)
 	}
@@ -188,32 +187,25 @@ func (l *Ledger) list(ctx context.Context, tenant connector.TenantID, f Filter, 
 		limit = 100
 	}
 	args = append(args, min(limit, 1000))
-	query := `SELECT ` + qualified("o.", operationColumns) + `, ` + qualified("a.", approvalColumns) + `
-		FROM operation o JOIN operation_approval a ON a.tenant = o.tenant AND a.operation = o.id
-		WHERE ` + strings.Join(where, " AND ") + ` ORDER BY o.created_at DESC, o.id LIMIT ?`
+	rows, err := l.db.Query(ctx, joined+`WHERE `+strings.Join(where, " AND ")+` ORDER BY o.created_at DESC, o.id LIMIT ?`, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
 	var found []row
-	var now time.Time
-	err := l.db.View(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Query(ctx, query, args...)
-		if err != nil {
-			return err
+	for rows.Next() {
+		var r row
+		if err := rows.Scan(append(r.fields(), r.approval.fields()...)...); err != nil {
+			return nil, err
 		}
-		defer rows.Close()
-		for rows.Next() {
-			var r row
-			if err := rows.Scan(append(r.fields(), r.approval.fields()...)...); err != nil {
-				return err
-			}
-			r.Tenant = r.tenant
-			found = append(found, r)
-		}
-		if err := rows.Err(); err != nil {
-			return err
-		}
-		rows.Close()
-		now, err = tx.Now(ctx)
-		return err
-	})
+		r.Tenant = r.tenant
+		found = append(found, r)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	rows.Close()
+	now, err := l.db.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -221,22 +213,14 @@ func (l *Ledger) list(ctx context.Context, tenant connector.TenantID, f Filter, 
 		if !l.overdue(&found[i], now) {
 			continue
 		}
-		found[i], err = l.change(ctx, tenant, found[i].id, func(*store.Tx, *row, time.Time) error { return nil })
-		if err != nil {
+		if found[i], err = l.touch(ctx, tenant, found[i].id); err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
 }
 
-var (
-	comma = regexp.MustCompile(`,\s*`)
-	short = regexp.MustCompile(`^[a-z0-9_]{4,64}$`)
-)
-
-func qualified(alias, columns string) string {
-	return alias + strings.Join(comma.Split(columns, -1), ", "+alias)
-}
+var short = regexp.MustCompile(`^[a-z0-9_]{4,64}$`)
 
 func names[T ~string](states []T) []string {
 	out := make([]string, len(states))

@@ -92,7 +92,7 @@ func (l *Ledger) lapseAll(ctx context.Context, query string) (int, error) {
 		}
 		progress := 0
 		for _, ref := range refs {
-			r, err := l.change(ctx, ref.Tenant, ref.ID, func(*store.Tx, *row, time.Time) error { return nil })
+			r, err := l.touch(ctx, ref.Tenant, ref.ID)
 			if err != nil {
 				return done, err
 			}

@@ -84,7 +84,7 @@ func New(c Config) (*Ledger, error) {
 // Find returns the live operation of an identity: any but one that ended
 // without effect.
 func (l *Ledger) Find(ctx context.Context, w connector.WriteIdentity) (connector.OperationRecord, bool, error) {
-	r, found, err := l.read(ctx, func(tx *store.Tx) (row, bool, error) { return findLive(ctx, tx, w) })
+	r, found, err := l.read(ctx, func() (row, bool, error) { return findLive(ctx, l.db, w) })
 	if err != nil || !found || !r.live() {
 		return connector.OperationRecord{}, false, edge(err)
 	}
@@ -95,7 +95,7 @@ func (l *Ledger) Find(ctx context.Context, w connector.WriteIdentity) (connector
 // Get returns one operation of a tenant. An operation of another tenant and
 // one that doesn't exist are both NOT_FOUND.
 func (l *Ledger) Get(ctx context.Context, tenant connector.TenantID, id connector.OperationID) (connector.OperationRecord, error) {
-	r, found, err := l.read(ctx, func(tx *store.Tx) (row, bool, error) { return findID(ctx, tx, tenant, id) })
+	r, found, err := l.read(ctx, func() (row, bool, error) { return findID(ctx, l.db, tenant, id) })
 	if err == nil && !found {
 		err = notFound("operation")
 	}
@@ -107,19 +107,21 @@ func (l *Ledger) Get(ctx context.Context, tenant connector.TenantID, id connecto
 }
 
 // read finds a row and writes only if time has decided something about it.
-func (l *Ledger) read(ctx context.Context, find func(*store.Tx) (row, bool, error)) (r row, found bool, err error) {
-	var now time.Time
-	err = l.db.View(ctx, func(tx *store.Tx) error {
-		if r, found, err = find(tx); err != nil || !found {
-			return err
-		}
-		now, err = tx.Now(ctx)
-		return err
-	})
-	if err == nil && found && l.overdue(&r, now) {
-		r, err = l.change(ctx, r.tenant, r.id, func(*store.Tx, *row, time.Time) error { return nil })
+func (l *Ledger) read(ctx context.Context, find func() (row, bool, error)) (row, bool, error) {
+	r, found, err := find()
+	if err != nil || !found {
+		return r, false, err
 	}
-	return r, found, err
+	now, err := l.db.Now(ctx)
+	if err == nil && l.overdue(&r, now) {
+		r, err = l.touch(ctx, r.tenant, r.id)
+	}
+	return r, err == nil, err
+}
+
+// touch writes what time has decided about one operation.
+func (l *Ledger) touch(ctx context.Context, tenant connector.TenantID, id connector.OperationID) (row, error) {
+	return l.change(ctx, tenant, id, func(*store.Tx, *row, time.Time) error { return nil })
 }
 
 // change locks one operation, writes what time has decided about it, and lets

@@ -318,30 +318,60 @@ func (m *machine) crash() {
 // check compares everything that can be seen with the model.
 func (m *machine) check() {
 	l := m.ledger()
+	cards, err := l.Approvals(m.ctx, m.tenant, Filter{})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	lines, err := l.Operations(m.ctx, m.tenant, Filter{})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if len(cards) != len(m.ops) || len(lines) != len(m.ops) {
+		m.t.Fatalf("%d approvals and %d operations, want %d", len(cards), len(lines), len(m.ops))
+	}
 	for _, o := range m.ops {
-		d, err := l.Operation(m.ctx, m.tenant, string(o.rec.ID))
-		if err != nil {
-			m.t.Fatalf("show %s: %v", o.rec.ID, err)
-		}
-		if d.State != o.state || d.Card.State != o.approval {
-			m.t.Fatalf("%s is %s with approval %s (%s), want %s with approval %s", o.rec.ID, d.State, d.Card.State, d.Reason, o.state, o.approval)
-		}
-		var last connector.OperationState
-		for i, e := range d.History {
-			if e.Seq != int64(i+1) || e.From != last {
-				m.t.Fatalf("history of %s: %+v after %q", o.rec.ID, e, last)
-			}
-			last = e.To
-		}
-		if last != d.State {
-			m.t.Fatalf("history of %s ends with %s, the operation is %s", o.rec.ID, last, d.State)
+		c := cards[slices.IndexFunc(cards, func(c Card) bool { return c.Operation == o.rec.ID })]
+		d := lines[slices.IndexFunc(lines, func(d Line) bool { return d.ID == o.rec.ID })]
+		if d.State != o.state || c.State != o.approval {
+			m.t.Fatalf("%s is %s with approval %s (%s), want %s with approval %s", o.rec.ID, d.State, c.State, d.Reason, o.state, o.approval)
 		}
 	}
+	m.checkHistory(l)
 	for n := range 2 {
 		rec, found, err := l.Find(m.ctx, m.identity(n))
 		want := m.liveOp(m.identity(n))
 		if err != nil || found != (want != nil) || found && rec.ID != want.rec.ID {
 			m.t.Fatalf("find %d: %s, %v, %v, want %+v", n, rec.ID, found, err, want)
+		}
+	}
+}
+
+// checkHistory wants one unbroken line of events for each operation, ending
+// where the operation is.
+func (m *machine) checkHistory(l *Ledger) {
+	rows, err := l.db.Query(m.ctx, `SELECT operation, seq, from_state, to_state FROM operation_event WHERE tenant = ? ORDER BY operation, seq`, m.tenant)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer rows.Close()
+	last := map[connector.OperationID]Event{}
+	for rows.Next() {
+		var id connector.OperationID
+		var e Event
+		if err := rows.Scan(&id, &e.Seq, &e.From, &e.To); err != nil {
+			m.t.Fatal(err)
+		}
+		if e.Seq != last[id].Seq+1 || e.From != last[id].To {
+			m.t.Fatalf("history of %s: %+v after %+v", id, e, last[id])
+		}
+		last[id] = e
+	}
+	if err := rows.Err(); err != nil {
+		m.t.Fatal(err)
+	}
+	for _, o := range m.ops {
+		if last[o.rec.ID].To != o.state {
+			m.t.Fatalf("history of %s ends with %s, want %s", o.rec.ID, last[o.rec.ID].To, o.state)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (l *Ledger) Reseal(ctx context.Context) (int, error) {
 	}
 }
 
-func (l *Ledger) reseal(ctx context.Context, tenant connector.TenantID, id connector.OperationID) (did bool, err error) {
+func (l *Ledger) reseal(ctx context.Context, tenant connector.TenantID, id connector.OperationID) (bool, error) {
 	stale := func(r *row) bool {
 		for _, c := range r.sealed() {
 			if key, ok := keys.KeyID(*c.value); ok && key != l.seal.ring.Primary() {
@@ -45,12 +45,8 @@ func (l *Ledger) reseal(ctx context.Context, tenant connector.TenantID, id conne
 		}
 		return false
 	}
-	err = l.db.View(ctx, func(tx *store.Tx) error {
-		r, found, err := findID(ctx, tx, tenant, id)
-		did = found && stale(&r)
-		return err
-	})
-	if err != nil || !did {
+	r, found, err := findID(ctx, l.db, tenant, id)
+	if err != nil || !found || !stale(&r) {
 		return false, err
 	}
 	err = l.db.Update(ctx, func(tx *store.Tx) error {

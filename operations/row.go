@@ -121,37 +121,59 @@ func (a *approval) fields() []any {
 		(*moment)(&a.usedAt)}
 }
 
+// joined reads an operation with its approval in one statement, hence in one
+// snapshot.
+var joined = `SELECT ` + qualified("o.", operationColumns) + `, ` + qualified("a.", approvalColumns) + `
+	FROM operation o JOIN operation_approval a ON a.tenant = o.tenant AND a.operation = o.id `
+
+// qualified puts the table's alias before each column.
+func qualified(alias, columns string) string {
+	names := strings.Split(columns, ",")
+	for i, name := range names {
+		names[i] = alias + strings.TrimSpace(name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// querier is a transaction, or the database itself.
+type querier interface {
+	QueryRow(ctx context.Context, query string, args ...any) *store.Row
+}
+
+func findID(ctx context.Context, q querier, tenant connector.TenantID, id connector.OperationID) (row, bool, error) {
+	return find(ctx, q, `WHERE o.tenant = ? AND o.id = ?`, tenant, id)
+}
+
+func findLive(ctx context.Context, q querier, w connector.WriteIdentity) (row, bool, error) {
+	return find(ctx, q, `WHERE o.tenant = ? AND o.principal = ? AND o.connection = ? AND o.tool = ? AND o.intent = ? AND o.live = 1`,
+		w.Tenant, w.Principal, w.Connection, w.Tool, w.Intent)
+}
+
+func find(ctx context.Context, q querier, where string, args ...any) (r row, found bool, err error) {
+	err = q.QueryRow(ctx, joined+where, args...).Scan(append(r.fields(), r.approval.fields()...)...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return row{}, false, nil
+	}
+	r.Tenant = r.tenant
+	return r, err == nil, err
+}
+
 // lock takes the operation's row lock and reads what is under it. Every change
 // of an operation or its approval begins here, so two never interleave on
 // PostgreSQL; on SQLite there is one writer anyway.
 func lock(ctx context.Context, tx *store.Tx, tenant connector.TenantID, id connector.OperationID) (row, error) {
-	r, found, err := load(ctx, tx, `UPDATE operation SET rev = rev WHERE tenant = ? AND id = ? RETURNING `+operationColumns, tenant, id)
-	if err == nil && !found {
-		err = notFound("operation")
+	var r row
+	err := tx.QueryRow(ctx, `UPDATE operation SET rev = rev WHERE tenant = ? AND id = ? RETURNING `+operationColumns, tenant, id).Scan(r.fields()...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return row{}, notFound("operation")
 	}
-	return r, err
-}
-
-func findID(ctx context.Context, tx *store.Tx, tenant connector.TenantID, id connector.OperationID) (row, bool, error) {
-	return load(ctx, tx, `SELECT `+operationColumns+` FROM operation WHERE tenant = ? AND id = ?`, tenant, id)
-}
-
-func findLive(ctx context.Context, tx *store.Tx, w connector.WriteIdentity) (row, bool, error) {
-	return load(ctx, tx, `SELECT `+operationColumns+` FROM operation
-		WHERE tenant = ? AND principal = ? AND connection = ? AND tool = ? AND intent = ? AND live = 1`,
-		w.Tenant, w.Principal, w.Connection, w.Tool, w.Intent)
-}
-
-func load(ctx context.Context, tx *store.Tx, query string, args ...any) (r row, found bool, err error) {
-	if err := tx.QueryRow(ctx, query, args...).Scan(r.fields()...); err != nil {
-		if errors.Is(err, sql.ErrNoRows) {
-			err = nil
-		}
-		return row{}, false, err
+	if err != nil {
+		return row{}, err
 	}
-	return r, true, r.loadApproval(ctx, tx)
+	return r, r.loadApproval(ctx, tx)
 }
 
+// loadApproval completes a locked row.
 func (r *row) loadApproval(ctx context.Context, tx *store.Tx) error {
 	r.Tenant = r.tenant
 	return tx.QueryRow(ctx, `SELECT `+approvalColumns+` FROM operation_approval WHERE tenant = ? AND operation = ?`,
