@@ -1,7 +1,10 @@
+// Pins the Gitea that .ci/gitea builds. It is a module of its own so that Gitea's
+// dependencies never become ours.
 module github.com/drawbridge-dev/drawbridge/contracttests/gitea/build
 
 go 1.26.2
 
+// Gitea's own replacements, which the go command does not take over from a dependency.
 replace (
 	github.com/jaytaylor/html2text => github.com/Necoro/html2text v0.0.0-20250804200300-7bf1ce1c7347
 	github.com/nektos/act => gitea.com/gitea/act v0.261.10
