@@ -82,10 +82,7 @@ func openSQLite(ctx context.Context, c Config) (*DB, error) {
 }
 
 func sqlitePath(raw string) (string, error) {
-	path := strings.TrimPrefix(raw, "sqlite:")
-	if strings.HasPrefix(path, "//") {
-		path = path[2:]
-	}
+	path := strings.TrimPrefix(strings.TrimPrefix(raw, "sqlite:"), "//")
 	switch {
 	case path == "" || strings.HasSuffix(path, "/"):
 		return "", errors.New("sqlite url names no file")

@@ -77,11 +77,7 @@ func sortedHeader(s string) []string {
 		}
 		m[line] = true
 	}
-	var out []string
-	for _, k := range sortedKeys(m) {
-		out = append(out, k)
-	}
-	return append(out, "body "+body)
+	return append(sortedKeys(m), "body "+body)
 }
 
 func TestResetIsSeenAsReset(t *testing.T) {
