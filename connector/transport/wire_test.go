@@ -107,6 +107,13 @@ func (s *rawServer) connections() int {
 	return s.total
 }
 
+// open counts the connections that are not closed yet.
+func (s *rawServer) open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
 // say writes one complete answer and keeps the connection.
 func say(c net.Conn, status int, body string, headers ...string) bool {
 	head := fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Length: %d\r\n", status, len(body))

@@ -89,14 +89,16 @@ func TestKeyDoesNotMakeAWriteReplayable(t *testing.T) {
 }
 
 func TestWriteDoesNotUseAPooledConnection_G15(t *testing.T) {
-	s := serve(t, func(n int, r seen, c net.Conn) bool { return say(c, 200, `{}`) && n > 0 })
-	tr := newTransport(t, quick(Loopback("org", s.url)))
-	if _, err := tr.Do(t.Context(), alice, connector.ClassRead, read("/warm")); err != nil {
-		t.Fatal(err)
-	}
-	resp, err := tr.Do(t.Context(), alice, connector.ClassWrite, write("/t", `{}`))
-	if err != nil || resp.Status != 200 || len(s.requests()) != 2 {
-		t.Errorf("status %d, err %v, requests %d", resp.Status, err, len(s.requests()))
+	for _, keep := range []bool{true, false} {
+		s := serve(t, func(n int, r seen, c net.Conn) bool { return say(c, 200, `{}`) && (keep || n > 0) })
+		tr := newTransport(t, quick(Loopback("org", s.url)))
+		if _, err := tr.Do(t.Context(), alice, connector.ClassRead, read("/warm")); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := tr.Do(t.Context(), alice, connector.ClassWrite, write("/t", `{}`))
+		if err != nil || resp.Status != 200 || len(s.requests()) != 2 || s.connections() != 2 {
+			t.Errorf("status %d, err %v, %d requests on %d connections", resp.Status, err, len(s.requests()), s.connections())
+		}
 	}
 }
 
@@ -389,6 +391,23 @@ func TestReplayByThePoolIsCounted(t *testing.T) {
 	<-first
 	if len(s.requests()) != 3 || len(resp.Attempts) != 2 || resp.Attempts[0].Stop != stopReplayed || resp.Attempts[1].Status != 200 {
 		t.Errorf("%d requests, attempts %+v; want 3 and two rows", len(s.requests()), resp.Attempts)
+	}
+}
+
+func TestReplaysAreTriesOfARead(t *testing.T) {
+	s := serve(t, func(n int, r seen, c net.Conn) bool {
+		if n == 0 {
+			return say(c, 200, `{}`)
+		}
+		return reset(c)
+	})
+	tr := newTransport(t, quick(Loopback("org", s.url)))
+	if _, err := tr.Do(t.Context(), alice, connector.ClassRead, read("/warm")); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := tr.Do(t.Context(), alice, connector.ClassRead, read("/t"))
+	if err == nil || len(resp.Attempts) != maxReads || len(s.requests()) != 1+maxReads {
+		t.Errorf("error %v, %d rows, %d requests; want %d rows", err, len(resp.Attempts), len(s.requests()), maxReads)
 	}
 }
 
