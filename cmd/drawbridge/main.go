@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"os/user"
@@ -21,6 +22,9 @@ import (
 )
 
 func main() {
+	// net/http prints bytes of a provider to the global logger when a connection
+	// misbehaves. Nothing of ours uses that logger.
+	log.SetOutput(io.Discard)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()

@@ -1,6 +1,8 @@
 package scenarios_test
 
 import (
+	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,10 +19,11 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestScenarios plays the four stories on each engine.
-// Guarantee: TST5, TIX4, TIX5, TIX6, CUR3, CRE8
+// Guarantee: TST5, TIX4, TIX5, TIX6, CUR3, CRE8, NET10
 func TestScenarios(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, d storetest.Database) {
 		var story strings.Builder
+		var log bytes.Buffer
 		dir, url := t.TempDir(), d.URL
 		if d.Engine == store.SQLite {
 			url = "" // in the data folder, whose files are searched below
@@ -30,16 +33,20 @@ func TestScenarios(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer org.Close()
-		report, err := scenarios.Against(t.Context(), scenarios.Config{Data: dir, Database: url, Story: &story}, org)
+		report, err := scenarios.Against(t.Context(), scenarios.Config{Data: dir, Database: url, Story: &story,
+			Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}, org)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !report.Passed || len(report.Scenarios) != 4 {
 			t.Errorf("report: %+v\n%s", report, &story)
 		}
+		if log.Len() == 0 {
+			t.Error("nothing was logged: there is nothing to look at")
+		}
 		for _, secret := range org.Canaries() {
-			if strings.Contains(story.String(), secret) {
-				t.Errorf("the story holds the secret %q", secret)
+			if strings.Contains(story.String(), secret) || strings.Contains(log.String(), secret) {
+				t.Errorf("the story or the log holds the secret %.12s...", secret)
 			}
 		}
 		leaks(t, dir, org.Canaries())
