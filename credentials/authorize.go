@@ -60,9 +60,12 @@ type record struct {
 
 func (r *record) place() place { return place{r.key.tenant, r.key.connection, r.issuer, r.client} }
 
-// expired with the skew; a token of unknown lifetime never is.
+// expired with the skew, which is never more than half of the lifetime: a
+// token that is good for seconds must not be renewed for ever. A token of
+// unknown lifetime never expires.
 func (r *record) expired(now time.Time) bool {
-	return !r.accessExp.IsZero() && !now.Add(skew).Before(r.accessExp)
+	early := min(skew, r.accessExp.Sub(r.issuedAt)/2)
+	return !r.accessExp.IsZero() && !now.Add(early).Before(r.accessExp)
 }
 
 // dueEarly tells whether a token that still works should be renewed in the

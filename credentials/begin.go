@@ -102,7 +102,7 @@ func (s *Service) Begin(ctx context.Context, caller connector.Caller, r BeginReq
 		return Begun{}, connector.Fail(connector.CodeNotFound, "no such provider")
 	case len(r.BrowserKey) < 16:
 		return Begun{}, connector.Fail(connector.CodeInvalidInput, "a sign-in needs a browser key of at least 16 bytes")
-	case checkEndpoint(r.RedirectURI) != nil:
+	case checkEndpoint(r.RedirectURI) != nil || !storable(r.RedirectURI):
 		return Begun{}, connector.Fail(connector.CodeInvalidInput, "the redirect URI must be https or http on a loopback address, without fragment")
 	}
 	scopes, wanted := r.Scopes, slices.Clone(r.Resources)
@@ -167,6 +167,9 @@ func authorizationURL(p *Provider, t *transaction, state, verifier string) strin
 
 // renewing completes a request for a connection that exists.
 func (s *Service) renewing(ctx context.Context, caller connector.Caller, r BeginRequest, scopes, wanted []string) ([]string, []string, error) {
+	if !storable(string(r.Connection)) {
+		return nil, nil, notConnected()
+	}
 	var requested, old string
 	err := s.db.QueryRow(ctx, `SELECT requested_scopes, wanted FROM cred_connections
 		WHERE tenant_id = ? AND id = ? AND principal_id = ? AND provider_id = ? AND status NOT IN ('disconnecting', 'disconnected')`,

@@ -2,6 +2,7 @@ package credentials
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -436,6 +437,52 @@ func TestFailedExchangeIsNotRepeated(t *testing.T) {
 		}
 		if n := b.connections(); n != 0 {
 			t.Errorf("%d connections, want none", n)
+		}
+	})
+}
+
+// C21: two callbacks that have both read the sign-in as open; the second loses.
+func TestOpenSignInIsTakenByCompareAndSwap(t *testing.T) {
+	each(t, func(b *bench) {
+		t := b.t
+		r := b.replica()
+		u, err := url.Parse(r.begin(alice).URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both, err := r.readTransaction(t.Context(), alice.Tenant, hash(u.Query().Get("state")))
+		if err != nil || both.status != "open" {
+			t.Fatalf("transaction = %+v, %v", both, err)
+		}
+		if err := r.closeTransaction(t.Context(), both, "open", "consumed", ""); err != nil {
+			t.Errorf("the first: %v", err)
+		}
+		if err := r.closeTransaction(t.Context(), both, "open", "consumed", ""); !errors.Is(err, errNotOpen) {
+			t.Errorf("the second: %v, want that it is no longer open", err)
+		}
+	})
+}
+
+// Ids that no database can hold name nothing, on every engine alike.
+func TestIdsThatAreNotText(t *testing.T) {
+	each(t, func(b *bench) {
+		t := b.t
+		r := b.replica()
+		for _, id := range []connector.ConnectionID{"a\x00b", "\xff"} {
+			chosen := alice
+			chosen.Connection = id
+			_, err := r.Resolve(t.Context(), chosen, "tickets", nil)
+			wantCode(t, err, connector.CodeConnectionRequired)
+			_, err = r.Show(t.Context(), alice, id)
+			wantCode(t, err, connector.CodeConnectionRequired)
+			_, err = r.Disconnect(t.Context(), alice, id, "")
+			wantCode(t, err, connector.CodeConnectionRequired)
+			_, err = r.Begin(t.Context(), alice, BeginRequest{Provider: "tickets", RedirectURI: redirectURI, BrowserKey: browserKey, Connection: id})
+			wantCode(t, err, connector.CodeConnectionRequired)
+		}
+		c := r.connect(alice, "alice")
+		if _, err := r.Disconnect(t.Context(), alice, c.ID, "ä\x00\xff"+strings.Repeat("ö", 300)); err != nil {
+			t.Errorf("disconnect with an odd reason: %v", err)
 		}
 	})
 }

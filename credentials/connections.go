@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/store"
@@ -79,6 +81,9 @@ func scanConnection(row scanner, tenant connector.TenantID, v *View, more ...any
 // Resolve is the connection that a caller's calls to a provider run under. See
 // connector.Connections. A degraded connection resolves: its token still works.
 func (s *Service) Resolve(ctx context.Context, caller connector.Caller, provider string, scopes []string) (connector.Connection, error) {
+	if !storable(string(caller.Connection)) || !storable(provider) {
+		return connector.Connection{}, notConnected()
+	}
 	rows, err := s.db.Query(ctx, `SELECT `+connectionColumns+` FROM cred_connections
 		WHERE tenant_id = ? AND principal_id = ? AND provider_id = ? AND (? = '' OR id = ?4)
 		AND status NOT IN ('disconnecting', 'disconnected') LIMIT 2`,
@@ -151,6 +156,9 @@ func (s *Service) List(ctx context.Context, caller connector.Caller) ([]View, er
 
 // Show returns one of a principal's connections.
 func (s *Service) Show(ctx context.Context, caller connector.Caller, id connector.ConnectionID) (View, error) {
+	if !storable(string(id)) {
+		return View{}, notConnected()
+	}
 	found, err := s.views(ctx, caller, viewQuery+` AND c.id = ?`, string(id))
 	if err != nil {
 		return View{}, err
@@ -193,6 +201,15 @@ func (s *Service) views(ctx context.Context, caller connector.Caller, query stri
 		return nil
 	})
 	return out, storage(err)
+}
+
+// storable tells whether a text can be stored on every engine. An id that is
+// not storable names nothing.
+func storable(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
+
+// clean makes a text for people storable.
+func clean(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
 }
 
 // list and unlist keep a set of names in one column.

@@ -58,7 +58,14 @@ const (
 // Disconnecting a connection twice is not an error; the second call reports
 // and moves on the steps of the first. The reason is for the audit record.
 func (s *Service) Disconnect(ctx context.Context, caller connector.Caller, id connector.ConnectionID, reason string) (Steps, error) {
+	if !storable(string(id)) {
+		return Steps{}, notConnected()
+	}
 	key := recordKey{caller.Tenant, id}
+	reason = clean(reason)
+	if runes := []rune(reason); len(runes) > 200 {
+		reason = string(runes[:200])
+	}
 	err := errMoved
 	for try := 0; try < 5 && errors.Is(err, errMoved); try++ {
 		err = s.stopConnection(ctx, caller, id, reason)
@@ -137,9 +144,6 @@ func (s *Service) stopConnection(ctx context.Context, caller connector.Caller, i
 		}
 		if err := s.onChange(ctx, tx, caller.Tenant, id); err != nil {
 			return err
-		}
-		if len(reason) > 200 {
-			reason = reason[:200]
 		}
 		return audit(ctx, tx, now, caller.Tenant, event{actor: string(caller.Principal), action: "disconnect", connection: id, result: reason, from: version})
 	})

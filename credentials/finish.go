@@ -142,9 +142,7 @@ func (s *Service) settle(ctx context.Context, t *transaction, p *Provider, a ans
 		ID: connector.ConnectionID("provisional-" + rand.Text()), Tenant: t.tenant, Principal: t.principal,
 		Provider: p.ID, Profile: p.Profile, Scopes: granted,
 	}
-	s.lend(c, g.access)
-	who, err := identify(ctx, c)
-	s.takeBack(c.ID)
+	who, err := s.identify(ctx, c, g.access, identify)
 	if err != nil {
 		return none, "identify", err
 	}
@@ -155,6 +153,10 @@ func (s *Service) settle(ctx context.Context, t *transaction, p *Provider, a ans
 	if who.Account.Issuer == "" {
 		who.Account.Issuer = t.issuer
 	}
+	if !storable(who.Account.Subject) || !storable(who.Account.Issuer) || !storable(who.Account.Organisation) {
+		return none, "bad_subject", connector.Fail(connector.CodeProviderContract, "the provider's id of the account is not text")
+	}
+	who.Account.Login = clean(who.Account.Login)
 	c.Account, c.Notes = who.Account, who.Notes
 	if who.Scopes != nil {
 		c.Scopes = slices.Clone(who.Scopes)
@@ -184,6 +186,13 @@ func (s *Service) settle(ctx context.Context, t *transaction, p *Provider, a ans
 		return none, "store", err
 	}
 	return none, "store", unavailable(time.Second, "the connection is being changed elsewhere")
+}
+
+// identify lends the fresh token for one call, also when the call panics.
+func (s *Service) identify(ctx context.Context, c connector.Connection, access Secret, ask Identify) (connector.Identity, error) {
+	s.lend(c, access)
+	defer s.takeBack(c.ID)
+	return ask(ctx, c)
 }
 
 var (

@@ -464,18 +464,24 @@ func TestExpiryCountsFromBeforeTheRequest(t *testing.T) {
 func TestEarlyRenewalRunsInTheBackground(t *testing.T) {
 	each(t, func(b *bench) {
 		t := b.t
-		proceed := make(chan struct{})
+		started, proceed := make(chan struct{}), make(chan struct{})
 		r := b.replica(around(func(_ context.Context, x transport.Exchange, send func() (connector.Response, error)) (connector.Response, error) {
 			if x.Form.Get("grant_type") == "refresh_token" {
+				close(started)
 				<-proceed
 			}
 			return send()
 		}))
 		c := r.connect(alice, "alice")
-		b.exec(`UPDATE cred_tokens SET access_exp = ?`, time.Now().Add(20*time.Second).UnixMilli())
+		b.exec(`UPDATE cred_tokens SET issued_at = ?, access_exp = ?`, time.Now().Add(-10*time.Minute).UnixMilli(), time.Now().Add(40*time.Second).UnixMilli())
 		got, err := r.Authorize(t.Context(), c, 0)
 		if err != nil || got.Version() != 1 {
 			t.Errorf("authorize = %v, %v; want version 1 at once", got, err)
+		}
+		select {
+		case <-started:
+		case <-time.After(30 * time.Second):
+			t.Fatal("no renewal started")
 		}
 		row, err := r.read(t.Context(), recordKey{c.Tenant, c.ID}, c.Principal)
 		if err != nil {
@@ -488,6 +494,29 @@ func TestEarlyRenewalRunsInTheBackground(t *testing.T) {
 		}
 		if v := b.version(c); v != 2 {
 			t.Errorf("version = %d, want 2", v)
+		}
+	})
+}
+
+// C02, C09: a lease that is just over is left to its holder for as long again.
+func TestDeadLeaseIsLeftForALateCommit(t *testing.T) {
+	each(t, func(b *bench) {
+		t := b.t
+		r := b.replica()
+		c := r.connect(alice, "alice")
+		row, err := r.read(t.Context(), recordKey{c.Tenant, c.ID}, c.Principal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range []struct {
+			over time.Duration
+			want bool
+		}{{-time.Minute, false}, {time.Millisecond, false}, {time.Hour, true}} {
+			b.exec(`UPDATE cred_tokens SET phase = 'claimed', lease_exp = ?`, time.Now().Add(-test.over).UnixMilli())
+			got, err := r.claim(t.Context(), row)
+			if err != nil || (got != nil) != test.want {
+				t.Errorf("lease over for %v: claim = %v, %v; want one: %v", test.over, got, err, test.want)
+			}
 		}
 	})
 }

@@ -149,6 +149,9 @@ func (s *Service) Close() {
 	s.mu.Unlock()
 	s.stop()
 	s.running.Wait()
+	s.mu.Lock()
+	s.unsealed = nil // keep adds nothing after closed
+	s.mu.Unlock()
 }
 
 // enter registers work that Close waits for. It answers false after Close.
