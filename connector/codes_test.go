@@ -21,6 +21,11 @@ var codeTexts = []string{
 // Guarantee: RUN4
 func TestCodesAreAClosedListThatRoundTrips(t *testing.T) {
 	t.Parallel()
+	h := newHarness(t)
+	var failure connector.Code
+	h.toy.get = func(context.Context, *connector.Access, getIn) (note, error) {
+		return note{}, &connector.Error{Code: failure}
+	}
 	for i, want := range codeTexts {
 		c := connector.Code(i + 1)
 		var back connector.Code

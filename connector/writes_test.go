@@ -441,11 +441,18 @@ func TestApprovalDiesWithTheAuthorizationItWasGivenUnder(t *testing.T) {
 // Guarantee: TIX5
 func TestApprovalOfAnotherConnectorVersionIsNotUsed(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
-	id := h.approve(draft)
-	h.ledger.change(id, func(r *row) { r.Version = "1.0.0" })
-	if r := h.call("desk.create", draft); code(r) != "APPROVAL_MISMATCH" || len(h.provider.writes()) != 0 {
-		t.Errorf("result = %s with %d writes sent, want APPROVAL_MISMATCH and none", code(r), len(h.provider.writes()))
+	old, upgraded := newHarness(t), newHarness(t)
+	id := old.approve(draft)
+	upgraded.config.Operations = old.ledger
+	upgraded.toy.edit = func(c *connector.Connector) { c.Version = "1.3.0" }
+	if r := upgraded.call("desk.create", draft); code(r) != "APPROVAL_MISMATCH" || r.Effect.Operation != id {
+		t.Errorf("result = %s, want APPROVAL_MISMATCH of %s", text(t, r), id)
+	}
+	if n := len(upgraded.provider.writes()); n != 0 {
+		t.Errorf("sent %d times, want 0", n)
+	}
+	if s := old.ledger.state(id); s != connector.StateApproved {
+		t.Errorf("ledger says %s, want approved: the old version may still send it", s)
 	}
 }
 
