@@ -81,6 +81,19 @@ func TestE3ExpiredApprovalSendsNothing(t *testing.T) {
 }
 
 // Guarantee: TIX4
+func TestE3ProposalDoesNotInheritAnExpiredApproval(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		old := b.propose(proposal(acme, "step-1", "a"))
+		b.approve(old)
+		b.pass(30 * time.Minute)
+		again := b.propose(proposal(acme, "step-1", "a"))
+		if again.ID == old.ID || again.State != connector.StateAwaitingApproval {
+			t.Errorf("proposal got %s in state %s", again.ID, again.State)
+		}
+	})
+}
+
+// Guarantee: TIX4
 func TestE3OtherPrincipalFindsNoApproval(t *testing.T) {
 	each(t, func(t *testing.T, b *bench) {
 		rec := b.propose(proposal(acme, "step-1", "printer on fire"))
@@ -162,8 +175,11 @@ func TestDeniedAndWithdrawnEndTheOperation(t *testing.T) {
 		}
 		for _, rec := range []connector.OperationRecord{denied, withdrawn} {
 			b.refused(rec, 7, connector.CodeApprovalRequired)
+			// Whoever never had a claim has nothing to report, even the truth.
+			_, err := b.Finish(ctx, connector.Claim{OperationRecord: rec}, connector.Outcome{State: connector.StateNotSent})
+			fails(t, err, connector.CodeConflict)
 			b.is(rec, connector.StateNotSent)
-			_, err := b.Approve(ctx, acme, string(rec.Approval), "bob")
+			_, err = b.Approve(ctx, acme, string(rec.Approval), "bob")
 			fails(t, err, connector.CodeConflict)
 		}
 		if got := b.get(denied); got.Reason != "approval denied: wrong project" {
@@ -213,6 +229,9 @@ func TestNotSentAfterTheApprovalRanOutIsOver(t *testing.T) {
 		c := b.dispatched("step-1")
 		b.pass(30 * time.Minute)
 		b.finish(c, connector.Outcome{State: connector.StateNotSent, Retryable: true})
+		if card, err := b.Approval(t.Context(), acme, string(c.Approval)); err != nil || card.State != ApprovalUsed {
+			t.Errorf("approval is %s (%v), want used", card.State, err)
+		}
 		b.refused(c.OperationRecord, 7, connector.CodeApprovalRequired)
 		if _, found, _ := b.Find(t.Context(), c.WriteIdentity); found {
 			t.Error("the operation still stands for its identity")

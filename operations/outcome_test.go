@@ -304,8 +304,10 @@ func TestSettlingByHandNeedsAReasonAndFencesOff(t *testing.T) {
 		if err := settle(good); err != nil {
 			t.Fatal(err)
 		}
-		_, err := b.Finish(ctx, look, connector.Outcome{State: connector.StateRejected})
-		fails(t, err, connector.CodeConflict)
+		for _, state := range []connector.OperationState{connector.StateRejected, connector.StateApplied} {
+			_, err := b.Finish(ctx, look, connector.Outcome{State: state, Receipt: []byte("{}")})
+			fails(t, err, connector.CodeConflict)
+		}
 		d, err := b.Operation(ctx, acme, string(c.ID))
 		if err != nil {
 			t.Fatal(err)
