@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -275,22 +274,4 @@ func flag(b bool) int64 {
 		return 1
 	}
 	return 0
-}
-
-// validReturn is what a provider may send back as a code or a state.
-func validReturn(q url.Values) error {
-	for _, name := range []string{"code", "state", "iss", "error"} {
-		switch v := q[name]; {
-		case len(v) > 1:
-			// RFC 6749 section 3.1. Two readers that choose differently are
-			// how one value gets checked and another one used.
-			return connector.Fail(connector.CodeInvalidInput, "the provider's answer names %s twice", name)
-		case len(v) == 1 && len(v[0]) > 4096:
-			return connector.Fail(connector.CodeInvalidInput, "the provider's answer is too long")
-		}
-	}
-	if q.Get("state") == "" {
-		return connector.Fail(connector.CodeInvalidInput, "the provider's answer names no sign-in")
-	}
-	return nil
 }

@@ -356,3 +356,23 @@ func TestPumpsShareTheOutbox(t *testing.T) {
 		}
 	})
 }
+
+// Threat T19: the database is gone when the grant arrives.
+func TestGrantThatNothingCanStoreIsGivenBack(t *testing.T) {
+	each(t, func(b *bench) {
+		var r *replica
+		r = b.replica(around(func(_ context.Context, x transport.Exchange, send func() (connector.Response, error)) (connector.Response, error) {
+			resp, err := send()
+			if x.Form.Get("grant_type") == "authorization_code" {
+				r.db.Close()
+			}
+			return resp, err
+		}))
+		q := b.visit(r.begin(alice), "alice", true)
+		_, err := r.Finish(b.t.Context(), alice, browserKey, q, r.identify)
+		wantCode(b.t, err, connector.CodeUnavailable)
+		if stats := b.org.OAuthStats(); stats.Families != 1 || stats.FamiliesAlive != 0 {
+			b.t.Errorf("%d of %d grants alive, want none of one", stats.FamiliesAlive, stats.Families)
+		}
+	})
+}

@@ -218,3 +218,22 @@ func (s *Service) giveBack(ctx context.Context, tenant connector.TenantID, ids [
 		s.log.WarnContext(ctx, "a refused grant is left to the outbox", "error", err)
 	}
 }
+
+// revokeUnstored gives a grant back that not even the outbox could take. There
+// is one try; nothing would remember a second.
+func (s *Service) revokeUnstored(ctx context.Context, p *Provider, tokens pair) {
+	if p.RevocationURL == "" {
+		return
+	}
+	for kind, token := range map[string]Secret{kindRefresh: tokens.refresh, kindAccess: tokens.access} {
+		if token.IsZero() {
+			continue
+		}
+		sendCtx, cancel := context.WithTimeout(ctx, s.cfg.HTTPTimeout)
+		r := s.post(sendCtx, p, p.RevocationURL, url.Values{"token": {token.reveal()}, "token_type_hint": {kind}})
+		cancel()
+		if r.status != http.StatusOK {
+			s.log.ErrorContext(ctx, "a grant that could not be stored may live on at the provider", "provider", p.ID, "kind", kind, "status", r.status)
+		}
+	}
+}
