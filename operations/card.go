@@ -16,7 +16,8 @@ type Card struct {
 
 	Sentence     Text `json:"sentence"` // the connector's one-line summary
 	Provider     Text `json:"provider"`
-	Issuer       Text `json:"issuer"` // the provider's authorization server
+	Profile      Text `json:"profile"` // the endpoint profile: which server it goes to
+	Issuer       Text `json:"issuer"`  // the provider's authorization server
 	Account      Text `json:"account"`
 	AccountID    Text `json:"account_id"` // stable id at the provider
 	Organisation Text `json:"organisation"`
@@ -65,7 +66,7 @@ func (s sealer) card(r *row) (Card, error) {
 	a := &r.approval
 	c := Card{
 		ID: a.id, Operation: r.id, State: a.state,
-		Sentence: Visible(p.Summary), Provider: Visible(r.provider), Issuer: Visible(p.Account.Issuer),
+		Sentence: Visible(p.Summary), Provider: Visible(r.provider), Profile: Visible(p.Profile), Issuer: Visible(p.Account.Issuer),
 		Account: Visible(p.Account.Login), AccountID: Visible(p.Account.Subject), Organisation: Visible(p.Account.Organisation),
 		Connector: r.con, Tool: a.tool, Version: a.version, Connection: a.connection,
 		Method: p.Method, Path: Visible(p.Path), Query: queryFields(p.Query), ContentType: Visible(p.ContentType),

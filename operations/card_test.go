@@ -150,7 +150,7 @@ func TestCardShowsExactlyWhatWillBeSent(t *testing.T) {
 		if diff := cmp.Diff(want, lines); diff != "" {
 			t.Errorf("fields (-want +got):\n%s", diff)
 		}
-		if c.Sentence.Shown != p.Request.Summary || c.Provider.Shown != "sandbox" || c.Account.Shown != "alice@acme" ||
+		if c.Sentence.Shown != p.Request.Summary || c.Provider.Shown != "sandbox" || c.Profile.Shown != "acme-desk" || c.Account.Shown != "alice@acme" ||
 			c.Organisation.Shown != "Acme⟨U+202E⟩" || c.Tool != "tickets.create" || c.Version != "1.2.3" || c.Method != "POST" ||
 			c.Path.Shown != "/projects/orders/tickets" || c.Digest != p.Digest || c.Proposer != "alice" || c.DedupeHeader != "Idempotency-Key" ||
 			len(c.Query) != 1 || len(c.Notes) != 1 || !c.ExpiresAt.Equal(rec.ApprovalExpiresAt) || c.BodyBytes != len(p.Request.Body) ||

@@ -92,7 +92,7 @@ func proposal(tenant connector.TenantID, intent, title string) connector.Proposa
 		AuthzVersion: 7, Arguments: body, ArgsDigest: "args-" + title, Digest: "payload-" + string(id) + title,
 		Request: connector.Request{
 			Method: "POST", Path: "/projects/orders/tickets", Query: url.Values{"notify": {"no"}}, ContentType: "application/json",
-			Body: body, DedupeHeader: "Idempotency-Key", OperationID: id, ResourceVersion: "rev-3",
+			Body: body, DedupeHeader: "Idempotency-Key", OperationID: id, ResourceVersion: "rev-3", Profile: "acme-desk",
 			Summary: "Create a ticket in Orders at Acme as alice@acme", Notes: []string{"watchers are notified"},
 		},
 		Settle: 10 * time.Second, CallID: "call_1", Run: "run_1",

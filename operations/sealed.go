@@ -49,25 +49,27 @@ type plan struct {
 	Query           url.Values            `json:"query"`
 	ContentType     string                `json:"content_type"`
 	Body            []byte                `json:"body"`
+	Profile         string                `json:"profile"`
 	DedupeHeader    string                `json:"dedupe_header"`
 	OperationID     connector.OperationID `json:"operation_id"`
 	ResourceVersion string                `json:"resource_version"`
 	Summary         string                `json:"summary"`
 	Notes           []string              `json:"notes"`
 	Unchanged       string                `json:"unchanged"`
+	Cacheable       bool                  `json:"cacheable"`
 }
 
 func newPlan(p connector.Proposal) plan {
 	q := p.Request
-	return plan{p.Account, q.Method, q.Path, q.Query, q.ContentType, q.Body, q.DedupeHeader, q.OperationID,
-		q.ResourceVersion, q.Summary, q.Notes, q.Unchanged}
+	return plan{p.Account, q.Method, q.Path, q.Query, q.ContentType, q.Body, q.Profile, q.DedupeHeader, q.OperationID,
+		q.ResourceVersion, q.Summary, q.Notes, q.Unchanged, q.Cacheable}
 }
 
 func (p plan) request() connector.Request {
 	return connector.Request{
 		Method: p.Method, Path: p.Path, Query: p.Query, ContentType: p.ContentType, Body: p.Body,
-		DedupeHeader: p.DedupeHeader, OperationID: p.OperationID, ResourceVersion: p.ResourceVersion,
-		Summary: p.Summary, Notes: p.Notes, Unchanged: p.Unchanged,
+		Profile: p.Profile, DedupeHeader: p.DedupeHeader, OperationID: p.OperationID, ResourceVersion: p.ResourceVersion,
+		Summary: p.Summary, Notes: p.Notes, Unchanged: p.Unchanged, Cacheable: p.Cacheable,
 	}
 }
 
