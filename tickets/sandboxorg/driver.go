@@ -96,6 +96,10 @@ func (Driver) Search(ctx context.Context, a *connector.Access, q tickets.Query, 
 		NextCursor *string      `json:"next_cursor"`
 		Total      *int         `json:"total"`
 	}](ctx, a, connector.Request{Path: "/api/v1/tickets", Query: query})
+	if err == nil && list.Items == nil {
+		// An error in a success answer must not pass for an empty page.
+		err = connector.Fail(connector.CodeProviderContract, "the list has no items")
+	}
 	if err != nil {
 		return page, err
 	}
@@ -120,7 +124,11 @@ func (Driver) Get(ctx context.Context, a *connector.Access, id string) (tickets.
 		return tickets.Ticket{}, connector.Fail(connector.CodeNotFound, "not an id")
 	}
 	w, _, err := connector.Get[wireTicket](ctx, a, connector.Request{Path: "/api/v1/tickets/" + url.PathEscape(id)})
-	if err == nil && (w.Type != "ticket" || w.ID != id) {
+	switch {
+	case err != nil:
+	case w.ID != id:
+		err = connector.Fail(connector.CodeProviderContract, "the answer is not the ticket that was asked for")
+	case w.Type != "ticket":
 		err = connector.Fail(connector.CodeNotFound, "not a ticket")
 	}
 	return w.ticket(), err
@@ -143,14 +151,17 @@ func (Driver) PlanCreate(_ context.Context, a *connector.Access, d tickets.Draft
 func (Driver) Created(r connector.Response) (tickets.Ticket, error) {
 	w, err := connector.DecodeJSON[wireTicket](r)
 	if err != nil {
-		// The id matters more than the rest: with it the write is proven.
-		if partial, err := connector.DecodeJSON[struct {
+		// The id matters more than the rest: with it the write is proven. It
+		// has to come from a whole document, not from the part before the fault.
+		partial, partialErr := connector.DecodeJSON[struct {
 			ID string `json:"id"`
-		}](r); err == nil {
-			w.ID = partial.ID
+		}](r)
+		if partialErr != nil {
+			return tickets.Ticket{}, err
 		}
+		return tickets.Ticket{ID: partial.ID}, err
 	}
-	return w.ticket(), err
+	return w.ticket(), nil
 }
 
 // FindCreated asks the operation look-up, which is strongly consistent. An
@@ -169,6 +180,12 @@ func (Driver) FindCreated(ctx context.Context, a *connector.Access, id connector
 	case op.Found && op.Ticket != nil:
 		return op.Ticket.ticket(), connector.FoundYes, nil
 	case !op.Found && op.Complete:
+		// An organisation that ignores keys has none in its table, and would
+		// deny a ticket that is there. The reference must be absent as well.
+		t, found, err := byReference(ctx, a, id, d)
+		if err != nil || found == connector.FoundYes {
+			return t, found, err
+		}
 		return tickets.Ticket{}, connector.FoundNo, nil
 	}
 	return tickets.Ticket{}, connector.CannotTell, nil
