@@ -2,7 +2,6 @@ package connector
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,8 +19,10 @@ type Request struct {
 	Query       url.Values
 	ContentType string
 	Body        []byte
-	// DedupeHeader and OperationID are set by the framework for writes whose
-	// provider recognises a key in a header.
+	// Profile, DedupeHeader and OperationID are set by the framework for writes:
+	// which endpoint profile the approval covers, and the key that the provider
+	// recognises. What Plan puts there is overwritten.
+	Profile      string
 	DedupeHeader string
 	OperationID  OperationID
 	// ResourceVersion is the provider's version that the write was drawn up
@@ -33,6 +34,10 @@ type Request struct {
 	Notes   []string
 	// Unchanged is an entity tag; the provider answers 304 if it still holds.
 	Unchanged string
+	// Cacheable lets the transport keep the answer of a GET and ask the next
+	// time only whether it still holds. The provider is asked every time. With
+	// Unchanged set it has no effect.
+	Cacheable bool
 }
 
 // A Response is a complete answer that passed the guarded transport's checks.
@@ -45,7 +50,40 @@ type Response struct {
 	// RetryAfter is how long the provider asked to wait; zero: it didn't say.
 	RetryAfter time.Duration
 	Attempts   []Attempt
+	// Quota is what this answer says about the provider's limits; nil: nothing.
+	Quota []Quota
+	// FromCache: Body is a copy that was kept from an earlier answer. Revalidated:
+	// the provider confirmed it in this call. A transport that keeps bodies sets
+	// both or neither, because it serves nothing unasked.
+	FromCache   bool
+	Revalidated bool
 }
+
+// A Quota is the state of one of the provider's limits. What remains is no
+// promise: others may share the limit, and a provider may refuse earlier.
+type Quota struct {
+	// Dimension is the provider's name of the limit (a resource, a policy, a
+	// bucket). Empty: it has only one, or did not say which.
+	Dimension string    `json:"dimension"`
+	Limit     *int64    `json:"limit,omitempty"`     // nil: unknown
+	Remaining *int64    `json:"remaining,omitempty"` // nil: unknown
+	ResetAt   time.Time `json:"reset_at,omitzero"`   // by our clock; zero: unknown
+	// RetryAfter is how long the provider asked to stay away; zero: it did not.
+	RetryAfter time.Duration `json:"retry_after,omitempty"`
+	Source     QuotaSource   `json:"source"`
+	ObservedAt time.Time     `json:"observed_at"`
+	// Authoritative: the provider said so itself. False: a guess of ours.
+	Authoritative bool `json:"authoritative"`
+}
+
+// QuotaSource is where a [Quota] was read.
+type QuotaSource string
+
+const (
+	QuotaFromHeader  QuotaSource = "header"
+	QuotaFromBody    QuotaSource = "body"
+	QuotaFromDefault QuotaSource = "default" // nowhere: our own assumption
+)
 
 // Access is what one call may touch. It has no token, no HTTP client and no
 // write verb. It is for the goroutines of that call only.
@@ -58,15 +96,21 @@ type Access struct {
 
 	mu       sync.Mutex
 	attempts []Attempt
+	quota    []Quota // the newest of each dimension
 	request  string
 	fetched  time.Time
 	source   string
 	versions map[string]string
 	missing  []Missing
+	pinned   bool // provenance stays as it is
 }
 
-// Connection returns the connection that this call runs under.
-func (a *Access) Connection() Connection { return a.conn }
+// Connection returns a copy of the connection that this call runs under.
+func (a *Access) Connection() Connection {
+	c := a.conn
+	c.Scopes, c.Resources, c.Notes = slices.Clone(c.Scopes), slices.Clone(c.Resources), slices.Clone(c.Notes)
+	return c
+}
 
 // Operation is the id of the write that is being planned or settled; empty in
 // reads. Markers and idempotency keys are made of it.
@@ -130,8 +174,9 @@ func (a *Access) Get(ctx context.Context, r Request) (Response, error) {
 	return resp, nil
 }
 
-// Get reads one JSON document into T. Duplicate names, names in another case,
-// invalid UTF-8 and trailing data are PROVIDER_CONTRACT; unknown names are not.
+// Get reads one JSON document into T. Duplicate names, invalid UTF-8 and
+// trailing data are PROVIDER_CONTRACT. Names match exactly: one in another case
+// is another name, and unknown names are passed over.
 func Get[T any](ctx context.Context, a *Access, r Request) (T, Response, error) {
 	var out T
 	resp, err := a.Get(ctx, r)
@@ -149,13 +194,9 @@ func DecodeJSON[T any](r Response) (T, error) {
 		return out, Fail(CodeProviderContract, "an empty body came where a document was due")
 	}
 	if err := jsonv2.Unmarshal(r.Body, &out); err != nil {
-		// The decoder's text can quote the body; only its place is kept.
-		place := "the document"
-		var semantic *jsonv2.SemanticError
-		if errors.As(err, &semantic) {
-			place = "the document at " + string(semantic.JSONPointer)
-		}
-		return out, Fail(CodeProviderContract, "%s is not what the provider's contract says", place)
+		// The decoder's text quotes the body, and even the place of a fault can
+		// be made of the provider's words.
+		return out, Fail(CodeProviderContract, "the document is not what the provider's contract says")
 	}
 	return out, nil
 }
@@ -164,17 +205,40 @@ func (a *Access) note(r Request, resp Response) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.attempts = append(a.attempts, resp.Attempts...)
-	if resp.Status == 0 {
+	for _, q := range resp.Quota {
+		a.quota = slices.DeleteFunc(a.quota, func(old Quota) bool { return old.Dimension == q.Dimension })
+		a.quota = append(a.quota, q)
+	}
+	if resp.Status == 0 || a.pinned {
 		return
 	}
 	a.request, a.fetched, a.source = resp.RequestID, resp.FetchedAt, r.Path
 }
 
+// pin keeps the provenance at the answer to a write, whatever is read after it.
+func (a *Access) pin() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.pinned = true
+}
+
+// judge asks the connector's own classification first. Where that does not say
+// what a write did, the status does; a refusal in a 2xx proves nothing.
 func (a *Access) judge(r Request, resp Response, class Class) *Error {
-	if a.classify != nil {
-		if e := a.classify(r, resp); e != nil {
-			return e
+	byStatus := classify(resp, class)
+	if a.classify == nil {
+		return byStatus
+	}
+	e := a.classify(r, resp)
+	if e == nil {
+		return byStatus
+	}
+	own := *e // the connector may hand out a shared value
+	if class == ClassWrite && own.Effect == DispositionNone {
+		own.Effect = DispositionUnknown
+		if byStatus != nil {
+			own.Effect = byStatus.Effect
 		}
 	}
-	return classify(resp, class)
+	return &own
 }

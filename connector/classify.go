@@ -6,7 +6,8 @@ import "net/http"
 // success. A connector's own Classify is asked first.
 //
 // For a write the table also says what is proven: a refusal (4xx) proves that
-// nothing was applied, a 5xx or a redirect proves nothing at all.
+// nothing was applied, and so do 307 and 308; a 5xx or any other redirect
+// proves nothing at all.
 func classify(r Response, class Class) *Error {
 	if r.Status >= 200 && r.Status <= 299 || r.Status == http.StatusNotModified && class == ClassRead {
 		return nil

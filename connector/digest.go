@@ -43,7 +43,7 @@ func payloadDigest(p Proposal) (string, error) {
 		"tenant": p.Tenant, "principal": p.Principal, "connection": p.Connection, "account": p.Account,
 		"method": p.Request.Method, "path": p.Request.Path, "query": p.Request.Query.Encode(),
 		"content_type": p.Request.ContentType, "body": digestBytes(p.Request.Body),
-		"dedupe_header": p.Request.DedupeHeader, "operation_id": p.Request.OperationID,
+		"profile": p.Request.Profile, "dedupe_header": p.Request.DedupeHeader, "operation_id": p.Request.OperationID,
 		"resource_version": p.Request.ResourceVersion,
 	})
 	if err != nil {

@@ -202,8 +202,11 @@ func AsError(err error) *Error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &e):
+	case errors.As(err, &e) && e != nil && codes[e.Code].text != "":
 		return e
+	case e != nil:
+		// A code that is not on the list has no meaning to anyone.
+		return &Error{Code: CodeInternal, Effect: e.Effect, Operation: e.Operation, Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Error{Code: CodeDeadline, Err: err}
 	case errors.Is(err, context.Canceled):

@@ -19,7 +19,6 @@ type execution struct {
 	access     *Access
 	argsDigest string
 	audit      AuditRecord
-	started    time.Time
 	stage      time.Time
 }
 
@@ -27,11 +26,14 @@ type execution struct {
 // Result, never an error beside it. The order of the stages is the contract: a
 // refusal happens before any later stage has seen the call.
 func (r *Runtime) Execute(ctx context.Context, caller Caller, call Call) (result Result) {
+	// Ids and names come from a model and go into results, logs and the audit.
+	long := len(call.ID) > maxName || len(call.Step) > maxName || len(call.Tool) > maxName
+	call.ID, call.Step, call.Tool = short(call.ID), short(call.Step), short(call.Tool)
 	if call.ID == "" {
 		call.ID = newID("call_")
 	}
 	now := time.Now()
-	x := &execution{r: r, caller: caller, call: call, started: now, stage: now}
+	x := &execution{r: r, caller: caller, call: call, stage: now}
 	x.audit = AuditRecord{
 		At: now, Run: caller.Run, Step: call.Step, CallID: call.ID, Tenant: caller.Tenant,
 		Principal: caller.Principal, Connection: caller.Connection, Tool: call.Tool, Decision: "not_reached",
@@ -42,12 +44,19 @@ func (r *Runtime) Execute(ctx context.Context, caller Caller, call Call) (result
 		}
 		x.close(ctx, &result)
 	}()
+	if long {
+		return x.failed(Fail(CodeInvalidInput, "a call id, step id or tool name has more than %d bytes", maxName))
+	}
 	result, err := x.run(ctx)
 	if err != nil {
 		return x.failed(AsError(err))
 	}
 	return result
 }
+
+const maxName = 256
+
+func short(s string) string { return s[:min(len(s), maxName)] }
 
 func (x *execution) run(ctx context.Context) (Result, error) {
 	if !x.r.calls.first(x.caller, x.call.ID) {
@@ -66,10 +75,13 @@ func (x *execution) run(ctx context.Context) (Result, error) {
 	if faults := t.op.input.check(x.call.Arguments); len(faults) > 0 {
 		return Result{}, &Error{Code: CodeInvalidInput, Faults: faults}
 	}
-	var err error
-	if x.argsDigest, err = digestJSON(x.call.Arguments); err != nil {
+	// From here on the arguments are in canonical form: 5.0 is 5, keys are in
+	// order, and the same proposal is the same bytes.
+	raw, err := canonical(x.call.Arguments)
+	if err != nil {
 		return Result{}, err
 	}
+	x.call.Arguments, x.argsDigest = raw, digestBytes(raw)
 	x.mark("schema")
 
 	decision, err := x.r.authorize(ctx, x.caller, t)

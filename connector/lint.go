@@ -18,12 +18,15 @@ var (
 
 // reserved names are facts that the host or the framework supplies. A model that
 // could set one would choose its own tenant, credential or target.
+// They are compared without case, underscores and dashes.
 var reserved = []string{
-	"tenant", "tenant_id", "user_id", "principal", "principal_id", "connection", "connection_id", "account_id",
-	"token", "access_token", "refresh_token", "api_key", "authorization", "password", "secret", "credential", "credentials",
-	"approval", "approval_id", "approved", "operation_id", "idempotency_key", "intent",
-	"url", "base_url", "uri", "host", "hostname", "endpoint", "port", "proxy", "headers",
+	"tenant", "tenantid", "user", "userid", "principal", "principalid", "connection", "connectionid", "accountid",
+	"token", "accesstoken", "refreshtoken", "apikey", "authorization", "password", "secret", "credential", "credentials",
+	"approval", "approvalid", "approved", "operationid", "idempotencykey", "intent",
+	"url", "baseurl", "uri", "host", "hostname", "endpoint", "port", "proxy", "headers",
 }
+
+var plain = strings.NewReplacer("_", "", "-", "")
 
 // Lint reports everything that is wrong with a connector at once, in the words
 // of its author; nil means that it can be mounted.
@@ -36,10 +39,10 @@ func Lint(c Connector) error {
 	if !versionPattern.MatchString(c.Version) {
 		fault("%s: version %q is not a semantic version", c.ID, c.Version)
 	}
-	for what, value := range map[string]string{"owner": c.Owner, "provider": c.Provider,
-		"provider API version": c.ProviderVersion, "auth kind": string(c.Auth.Kind)} {
-		if value == "" {
-			fault("%s: the %s is missing", c.ID, what)
+	for _, fact := range []struct{ what, value string }{{"owner", c.Owner}, {"provider", c.Provider},
+		{"provider API version", c.ProviderVersion}, {"auth kind", string(c.Auth.Kind)}} {
+		if fact.value == "" {
+			fault("%s: the %s is missing", c.ID, fact.what)
 		}
 	}
 	if c.Identify == nil {
@@ -78,6 +81,14 @@ func Lint(c Connector) error {
 				fault("%s needs scope %q, which the connector never asks for", s.Name, scope)
 			}
 		}
+		switch o.dedupe.Kind {
+		case DedupeNone, DedupeHeader, DedupeField, DedupeMarker:
+		default:
+			fault("%s: there is no way of recognising repeats called %q", s.Name, o.dedupe.Kind)
+		}
+		if o.settle < 0 {
+			fault("%s: a settle time can't be negative", s.Name)
+		}
 		if o.dedupe.Kind == DedupeHeader && o.dedupe.Name == "" || o.dedupe.Kind == DedupeField && o.dedupe.Name == "" {
 			fault("%s: a %s that recognises repeats needs a name", s.Name, o.dedupe.Kind)
 		}
@@ -88,14 +99,14 @@ func Lint(c Connector) error {
 
 func lintSchemas(c Connector, o Operation) (faults []error) {
 	if o.input != nil {
-		properties(document(o.input), func(property string) {
-			if slices.Contains(reserved, strings.ToLower(property)) {
+		properties(document(o.input), "", func(_, property string) {
+			if slices.Contains(reserved, plain.Replace(strings.ToLower(property))) {
 				faults = append(faults, fmt.Errorf("%s: %q can't be a parameter; the framework supplies it", o.spec.Name, property))
 			}
 		})
 	}
 	if o.output != nil {
-		properties(document(o.output), func(property string) {
+		properties(document(o.output), "", func(_, property string) {
 			if slices.Contains(c.Excluded, property) {
 				faults = append(faults, fmt.Errorf("%s would let %q out, which the connector excludes", o.spec.Name, property))
 			}
@@ -151,10 +162,10 @@ func (o Operation) definition(c Connector) Definition {
 		Provider: c.Provider, Limitations: slices.Clone(c.Limitations), Deprecated: s.Deprecated,
 	}
 	if o.input != nil {
-		d.InputSchema = o.input.raw
+		d.InputSchema = slices.Clone(o.input.raw)
 	}
 	if o.output != nil {
-		d.OutputSchema = o.output.raw
+		d.OutputSchema = slices.Clone(o.output.raw)
 	}
 	return d
 }

@@ -145,10 +145,10 @@ func TestReservedNamesAreNoParametersAtAnyDepth(t *testing.T) {
 	} {
 		for where, shape := range map[string]string{
 			"top":        `"properties":{"id":{"type":"string"},"depth":{"type":"integer"},%q:{"type":"string"}}`,
-			"nested":     `"properties":{"id":{"type":"object","additionalProperties":false,"properties":{%q:{}}},"depth":{"type":"integer"}}`,
-			"in items":   `"properties":{"id":{"type":"array","items":{"type":"object","additionalProperties":false,"properties":{%q:{}}}},"depth":{"type":"integer"}}`,
-			"definition": `"$defs":{"d":{"type":"object","additionalProperties":false,"properties":{%q:{}}}},"properties":{"id":{"$ref":"#/$defs/d"},"depth":{"type":"integer"}}`,
-			"a choice":   `"properties":{"id":{"oneOf":[{"type":"string"},{"type":"object","additionalProperties":false,"properties":{%q:{}}}]},"depth":{"type":"integer"}}`,
+			"nested":     `"properties":{"id":{"type":"object","additionalProperties":false,"properties":{%q:{"type":"string"}}},"depth":{"type":"integer"}}`,
+			"in items":   `"properties":{"id":{"type":"array","items":{"type":"object","additionalProperties":false,"properties":{%q:{"type":"string"}}}},"depth":{"type":"integer"}}`,
+			"definition": `"$defs":{"d":{"type":"object","additionalProperties":false,"properties":{%q:{"type":"string"}}}},"properties":{"id":{"$ref":"#/$defs/d"},"depth":{"type":"integer"}}`,
+			"a choice":   `"properties":{"id":{"oneOf":[{"type":"string"},{"type":"object","additionalProperties":false,"properties":{%q:{"type":"string"}}}]},"depth":{"type":"integer"}}`,
 		} {
 			if where == "top" {
 				continue // refused earlier: the Go type has no such field

@@ -52,6 +52,7 @@ type Position struct {
 	Cursor   string // the provider's own, empty on the first page
 	PageSize int    // 1..50
 	seen     int
+	walk     walk
 }
 
 // A Page is what a list handler returns. The framework seals Next; a handler

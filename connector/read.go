@@ -50,8 +50,9 @@ func (x *execution) list(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	seen := position.seen + page.fetched
-	// A provider that repeats its position would be walked for ever.
-	if page.next != "" && page.next == position.Cursor {
+	// A provider that comes back to a position would be walked for ever.
+	walk, stuck := position.walk.step(page.next)
+	if page.next != "" && (stuck || page.next == position.Cursor) {
 		page.missing = append(page.missing, Missing{What: "items", Reason: "cursor_stuck"})
 		page.next = ""
 	}
@@ -65,7 +66,7 @@ func (x *execution) list(ctx context.Context) (Result, error) {
 	result.Summary = fmt.Sprintf("%d items", page.n)
 	switch {
 	case page.next != "":
-		cursor, err := x.seal(binding, sealedPosition{page.next, seen})
+		cursor, err := x.seal(binding, sealedPosition{page.next, seen, walk})
 		if err != nil {
 			return Result{}, err
 		}
@@ -115,6 +116,27 @@ func covered(r Result) Result {
 type sealedPosition struct {
 	Cursor string `json:"c"`
 	Seen   int    `json:"s"`
+	walk
+}
+
+// walk finds cycles of any length with one remembered position (Brent's
+// algorithm): the mark moves up whenever the distance from it has doubled, so
+// that it ends up inside the cycle and is met again.
+type walk struct {
+	Mark  string `json:"m,omitempty"` // digest of the remembered position
+	Steps int    `json:"n,omitempty"` // since the mark
+	Until int    `json:"u,omitempty"` // when the mark moves
+}
+
+func (w walk) step(next string) (walk, bool) {
+	here := digestBytes([]byte(next))[:16]
+	if here == w.Mark {
+		return w, true
+	}
+	if w.Steps++; w.Steps >= w.Until {
+		w = walk{here, 0, max(1, 2*w.Until)}
+	}
+	return w, false
 }
 
 // position opens the caller's cursor under everything it must be bound to.
@@ -147,7 +169,7 @@ func (x *execution) position() (Position, CursorBinding, error) {
 	if err := json.Unmarshal(raw, &sealed); err != nil || sealed.Cursor == "" {
 		return p, binding, &Error{Code: CodeCursorInvalid}
 	}
-	p.Cursor, p.seen = sealed.Cursor, sealed.Seen
+	p.Cursor, p.seen, p.walk = sealed.Cursor, sealed.Seen, sealed.walk
 	return p, binding, nil
 }
 

@@ -34,6 +34,8 @@ type Result struct {
 	Pending    *Pending        `json:"pending,omitempty"`  // APPROVAL_REQUIRED: what would be sent
 	Replayed   bool            `json:"replayed,omitempty"` // this write was done by an earlier call
 	Attempts   []Attempt       `json:"attempts,omitempty"`
+	// Quota is the newest word on each of the provider's limits that this call met.
+	Quota []Quota `json:"quota,omitempty"`
 }
 
 // Pending is what waits for a person: the digest names exactly these bytes.
@@ -45,13 +47,14 @@ type Pending struct {
 	Notes       []string   `json:"notes,omitempty"`
 	Method      string     `json:"method"`
 	Path        string     `json:"path"`
+	Query       string     `json:"query,omitempty"`
 	ContentType string     `json:"content_type"`
 	Body        string     `json:"body"`
 }
 
 func pending(rec OperationRecord) *Pending {
 	q := rec.Request
-	return &Pending{rec.Approval, rec.Digest, rec.ApprovalExpiresAt, q.Summary, q.Notes, q.Method, q.Path, q.ContentType, string(q.Body)}
+	return &Pending{rec.Approval, rec.Digest, rec.ApprovalExpiresAt, q.Summary, q.Notes, q.Method, q.Path, q.Query.Encode(), q.ContentType, string(q.Body)}
 }
 
 // Coverage says whether data is everything that was asked for.
@@ -63,7 +66,7 @@ type Coverage struct {
 // Missing is one known gap: what is not there and why, in stable words.
 type Missing struct {
 	What   string `json:"what"`
-	Reason string `json:"reason"` // more_pages, outside_grant, excluded, provider_cap, provider_timeout, provider_inconsistent, cursor_stuck, unread_field, dropped_by_provider
+	Reason string `json:"reason"` // more_pages, outside_grant, excluded, provider_cap, provider_timeout, provider_inconsistent, cursor_stuck, unread_field, settled_by_person, dropped_by_provider
 	Count  int    `json:"count,omitempty"`
 }
 

@@ -43,9 +43,8 @@ type Runtime struct {
 }
 
 type tool struct {
-	op         Operation
-	connector  Connector
-	definition Definition
+	op        Operation
+	connector Connector
 }
 
 // New checks everything and reports all that is wrong at once.
@@ -82,7 +81,7 @@ func New(c Config) (*Runtime, error) {
 			if _, twice := r.tools[op.spec.Name]; twice {
 				faults = append(faults, fmt.Errorf("tool %q is registered twice", op.spec.Name))
 			}
-			r.tools[op.spec.Name] = &tool{op, con, op.definition(con)}
+			r.tools[op.spec.Name] = &tool{op, con}
 			r.order = append(r.order, op.spec.Name)
 		}
 	}
@@ -106,7 +105,7 @@ func (r *Runtime) Tools(ctx context.Context, caller Caller) ([]Definition, error
 		_, err := r.authorize(ctx, caller, t)
 		switch CodeOf(err) {
 		case 0:
-			visible = append(visible, t.definition)
+			visible = append(visible, t.op.definition(t.connector))
 		case CodePermissionDenied, CodeConsentRequired:
 		default:
 			return nil, err
@@ -142,19 +141,28 @@ func (r *Runtime) authorize(ctx context.Context, caller Caller, t *tool) (Decisi
 	}
 	decision, err := r.c.Policy.Decide(ctx, caller, action)
 	if err != nil {
-		return Decision{}, &Error{Code: CodeUnavailable, Message: "the policy could not be consulted", Err: err}
+		return Decision{}, shut(ctx, err, "the policy could not be consulted")
 	}
 	if !decision.Allow {
 		return decision, Fail(CodePermissionDenied, "the policy does not allow this tool")
 	}
 	ok, err := r.c.Consent.Consented(ctx, caller, action)
 	if err != nil {
-		return decision, &Error{Code: CodeUnavailable, Message: "the host's consent could not be consulted", Err: err}
+		return decision, shut(ctx, err, "the host's consent could not be consulted")
 	}
 	if !ok {
 		return decision, &Error{Code: CodeConsentRequired}
 	}
 	return decision, nil
+}
+
+// shut is the error of a gate that could not be asked. A caller who gave up is
+// told so; nothing is wrong with the gate then.
+func shut(ctx context.Context, err error, message string) error {
+	if ctx.Err() != nil {
+		return AsError(ctx.Err())
+	}
+	return &Error{Code: CodeUnavailable, Message: message, Err: err}
 }
 
 // Do is Execute for Go callers: typed input and output, the same pipeline. Out

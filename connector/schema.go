@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -61,7 +62,7 @@ func schemaFor[T any](given []byte, paged bool) (*schema, error) {
 	if paged {
 		addPaging(doc)
 	}
-	if err := closed(doc, ""); err != nil {
+	if err := closed(doc); err != nil {
 		return nil, err
 	}
 	normal, err := json.Marshal(doc)
@@ -102,32 +103,32 @@ func addPaging(doc map[string]any) {
 	doc["required"] = append(required, "page_size", "cursor")
 }
 
-// closed refuses any object that would take properties it doesn't declare: a
-// model can then not smuggle arguments past review, nor a provider fields.
-func closed(node any, at string) error {
-	switch n := node.(type) {
-	case map[string]any:
-		if _, has := n["properties"]; has || typeIs(n["type"], "object") {
-			if open, set := n["additionalProperties"]; !set || open != false {
-				return fmt.Errorf("%s is an open object: set additionalProperties to false", pointerOr(at))
+// closed refuses a schema that would take an object with properties it doesn't
+// declare: a model could then smuggle arguments past review, and a provider
+// fields. So every place must say what it takes, and objects must be closed.
+func closed(doc map[string]any) error {
+	var faults []error
+	walkSchema(doc, "", func(at string, node any) {
+		n, ok := node.(map[string]any)
+		if !ok {
+			faults = append(faults, fmt.Errorf("%s takes anything: say what it takes", pointerOr(at)))
+			return
+		}
+		if _, pattern := n["patternProperties"]; pattern {
+			faults = append(faults, fmt.Errorf("%s has patternProperties: name each property", pointerOr(at)))
+		}
+		_, declares := n["properties"]
+		if (declares || typeIs(n["type"], "object")) && n["additionalProperties"] != false {
+			faults = append(faults, fmt.Errorf("%s is an open object: set additionalProperties to false", pointerOr(at)))
+		}
+		for _, keyword := range []string{"type", "enum", "const", "$ref", "anyOf", "oneOf"} {
+			if _, says := n[keyword]; says {
+				return
 			}
 		}
-		for key, child := range n {
-			if key == "enum" || key == "const" || key == "default" || key == "examples" {
-				continue
-			}
-			if err := closed(child, at+"/"+key); err != nil {
-				return err
-			}
-		}
-	case []any:
-		for i, child := range n {
-			if err := closed(child, at+"/"+strconv.Itoa(i)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+		faults = append(faults, fmt.Errorf("%s takes anything: say what it takes", pointerOr(at)))
+	})
+	return errors.Join(faults...)
 }
 
 func typeIs(t any, want string) bool {
@@ -144,23 +145,40 @@ func pointerOr(at string) string {
 	return at
 }
 
-// properties visits the name of every property that a schema declares.
-func properties(node any, visit func(string)) {
-	switch n := node.(type) {
-	case map[string]any:
-		if declared, ok := n["properties"].(map[string]any); ok {
-			for property := range declared {
-				visit(property)
+// walkSchema visits every place where a schema stands, in a stable order. Names
+// of properties and values of enum, const, default and examples are no schemas,
+// whatever they look like.
+func walkSchema(node any, at string, visit func(at string, node any)) {
+	visit(at, node)
+	n, _ := node.(map[string]any)
+	for _, keyword := range slices.Sorted(maps.Keys(n)) {
+		child, here := n[keyword], at+"/"+keyword
+		switch keyword {
+		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
+			named, _ := child.(map[string]any)
+			for _, name := range slices.Sorted(maps.Keys(named)) {
+				walkSchema(named[name], here+"/"+escape(name), visit)
 			}
-		}
-		for _, child := range n {
-			properties(child, visit)
-		}
-	case []any:
-		for _, child := range n {
-			properties(child, visit)
+		case "prefixItems", "anyOf", "oneOf", "allOf":
+			list, _ := child.([]any)
+			for i, branch := range list {
+				walkSchema(branch, here+"/"+strconv.Itoa(i), visit)
+			}
+		case "items", "contains", "if", "then", "else", "propertyNames", "unevaluatedItems":
+			walkSchema(child, here, visit)
 		}
 	}
+}
+
+// properties visits the name of every property that a schema declares.
+func properties(doc any, at string, visit func(at, name string)) {
+	walkSchema(doc, at, func(at string, node any) {
+		n, _ := node.(map[string]any)
+		declared, _ := n["properties"].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(declared)) {
+			visit(at, name)
+		}
+	})
 }
 
 // check validates raw and returns every fault at once, sorted by pointer and

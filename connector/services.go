@@ -90,7 +90,8 @@ type Operations interface {
 	// first with the same identity, its record is returned.
 	Propose(ctx context.Context, p Proposal) (OperationRecord, error)
 	// Dispatch takes an approved operation to dispatching, once, and returns
-	// the bytes that were approved. The approval is used up by it.
+	// the bytes that were approved. The approval is used up by it. When the
+	// operation was applied meanwhile, the error's Effect says so.
 	Dispatch(ctx context.Context, tenant TenantID, id OperationID, authz int64) (Claim, error)
 	// Look leases an unknown operation for one look-up.
 	Look(ctx context.Context, tenant TenantID, id OperationID) (Claim, error)

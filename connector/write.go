@@ -73,7 +73,7 @@ func (x *execution) propose(ctx context.Context, identity WriteIdentity) (Operat
 	default:
 		return OperationRecord{}, Fail(CodeInternal, "the plan's method is not a write")
 	}
-	request.OperationID = x.access.op
+	request.OperationID, request.Profile, request.DedupeHeader = x.access.op, x.conn.Profile, ""
 	if op.dedupe.Kind == DedupeHeader {
 		request.DedupeHeader = op.dedupe.Name
 	}
@@ -94,6 +94,11 @@ func (x *execution) propose(ctx context.Context, identity WriteIdentity) (Operat
 // waiting for it and learns nothing false.
 func (x *execution) dispatch(ctx context.Context, rec OperationRecord) (Result, error) {
 	claim, err := x.r.c.Operations.Dispatch(ctx, rec.Tenant, rec.ID, x.conn.AuthzVersion)
+	if err != nil && AsError(err).Effect == DispositionApplied { // by another process, a moment ago
+		if rec, err = x.r.c.Operations.Get(ctx, rec.Tenant, rec.ID); err == nil && rec.State == StateApplied {
+			return x.applied(rec, true)
+		}
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -120,22 +125,28 @@ func (x *execution) dispatch(ctx context.Context, rec OperationRecord) (Result, 
 }
 
 func (x *execution) send(ctx context.Context, claim Claim) (Result, error) {
-	// The approval covers these bytes and no others, so they are digested again
-	// after they came out of the store.
-	if digest, err := payloadDigest(claim.Proposal); err != nil || digest != claim.Digest {
-		x.finish(ctx, claim, Outcome{State: StateNotSent, Reason: "stored payload does not match its digest"})
+	access := x.access
+	// The approval covers these bytes at this place and no others, so they are
+	// digested again after they came out of the store.
+	if digest, err := payloadDigest(claim.Proposal); err != nil || digest != claim.Digest || claim.Request.Profile != access.conn.Profile {
+		if _, err := x.r.record(ctx, claim, Outcome{State: StateNotSent, Reason: "what is stored is not what was approved"}); err != nil {
+			return Result{}, unrecorded(claim, err)
+		}
 		return Result{}, &Error{Code: CodeApprovalMismatch, Operation: claim.ID}
 	}
-	access := x.access
-	resp, err := access.transport.Do(ctx, access.conn, ClassWrite, claim.Request)
-	access.note(claim.Request, resp)
-	if err == nil {
-		if e := access.judge(claim.Request, resp, ClassWrite); e != nil {
-			err = e
+	var resp Response
+	err := guard(func() (err error) {
+		if resp, err = access.transport.Do(ctx, access.conn, ClassWrite, claim.Request); err != nil {
+			return err
 		}
-	}
+		if e := access.judge(claim.Request, resp, ClassWrite); e != nil {
+			return e
+		}
+		return nil
+	})
+	access.note(claim.Request, resp)
 	if err != nil {
-		return x.notApplied(ctx, claim, AsError(err))
+		return x.notApplied(ctx, claim, err)
 	}
 	var d decoded
 	decodeErr := guard(func() (err error) {
@@ -150,18 +161,20 @@ func (x *execution) send(ctx context.Context, claim Claim) (Result, error) {
 	if resp.Status == http.StatusAccepted {
 		proof = ProofAccepted
 	}
-	rec, err := x.prove(ctx, claim, access, d, proof, "answer", decodeErr != nil)
+	rec, err := x.prove(ctx, claim, d, proof, "answer", decodeErr != nil)
 	if err != nil {
-		return Result{}, err
+		return Result{}, unrecorded(claim, err)
 	}
 	return x.applied(rec, false)
 }
 
-// notApplied sorts a failed dispatch by what it proves.
-func (x *execution) notApplied(ctx context.Context, claim Claim, e *Error) (Result, error) {
+// notApplied sorts a failed dispatch by what it proves. Only an error that says
+// "not applied" proves anything; all others, panics among them, may have left
+// a write behind.
+func (x *execution) notApplied(ctx context.Context, claim Claim, err error) (Result, error) {
+	e := *AsError(err)
 	e.Operation = claim.ID
-	// Effect none from a stage before the wire means the same as not applied.
-	if e.Effect == DispositionUnknown || e.Effect == DispositionApplied {
+	if e.Effect != DispositionNotApplied {
 		return x.unproven(ctx, claim, e.Code.String())
 	}
 	outcome := Outcome{State: StateRejected, Reason: e.Code.String()}
@@ -172,30 +185,32 @@ func (x *execution) notApplied(ctx context.Context, claim Claim, e *Error) (Resu
 	case CodeEgressBlocked:
 		outcome.State = StateNotSent
 	}
-	e.Effect = DispositionNotApplied
-	if _, err := x.finish(ctx, claim, outcome); err != nil {
-		return Result{}, err
+	if _, err := x.r.record(ctx, claim, outcome); err != nil {
+		return Result{}, unrecorded(claim, err)
 	}
-	return Result{}, e
+	return Result{}, &e
 }
 
 func (x *execution) unproven(ctx context.Context, claim Claim, reason string) (Result, error) {
-	if _, err := x.finish(ctx, claim, Outcome{State: StateUnknown, Reason: reason}); err != nil {
-		return Result{}, err
+	if _, err := x.r.record(ctx, claim, Outcome{State: StateUnknown, Reason: reason}); err != nil {
+		return Result{}, unrecorded(claim, err)
 	}
 	return Result{}, unknown(claim.ID, "")
 }
 
-// finish records an outcome. If even that fails, the row still says
-// dispatching, and recovery takes it up as unknown.
-func (x *execution) finish(ctx context.Context, claim Claim, o Outcome) (OperationRecord, error) {
-	rec, err := x.r.c.Operations.Finish(ctx, claim, o)
-	if err != nil {
-		e := unknown(claim.ID, "the outcome could not be recorded; recovery will look it up")
-		e.Err = err
-		return rec, e
-	}
-	return rec, nil
+// record writes down an outcome, with time of its own: the write's may be used up.
+func (r *Runtime) record(ctx context.Context, claim Claim, o Outcome) (OperationRecord, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	return r.c.Operations.Finish(ctx, claim, o)
+}
+
+// unrecorded is the answer when an outcome could not be written down. The row
+// still says dispatching, and recovery takes it up as unknown.
+func unrecorded(claim Claim, err error) *Error {
+	e := unknown(claim.ID, "the outcome could not be recorded; recovery will look it up")
+	e.Err = err
+	return e
 }
 
 // applied answers with a receipt from the ledger, first time or replayed.
@@ -205,6 +220,12 @@ func (x *execution) applied(rec OperationRecord, replayed bool) (Result, error) 
 	result.Data = rec.Output
 	result.Effect = EffectReport{DispositionApplied, rec.ID}
 	r := new(Receipt)
+	if len(rec.Receipt) == 0 {
+		// A person's word ends an operation; it is not evidence that we saw.
+		result.Summary = x.tool.op.spec.Title + ": a person found that it is done"
+		result.Coverage.Missing = append(result.Coverage.Missing, Missing{What: "receipt", Reason: "settled_by_person"})
+		return covered(result), nil
+	}
 	if err := json.Unmarshal(rec.Receipt, &r.r); err != nil {
 		return Result{}, &Error{Code: CodeInternal, Effect: DispositionApplied, Operation: rec.ID, Err: err}
 	}
@@ -223,29 +244,30 @@ func (x *execution) applied(rec OperationRecord, replayed bool) (Result, error) 
 // prove records a write as applied before anything else is asked of the
 // provider, then tries to verify it. A failed read-back weakens the receipt and
 // never the effect.
-func (x *execution) prove(ctx context.Context, claim Claim, a *Access, d decoded, proof Proof, how string, unread bool) (OperationRecord, error) {
+func (x *execution) prove(ctx context.Context, claim Claim, d decoded, proof Proof, how string, unread bool) (OperationRecord, error) {
 	r := receipt{
 		Operation: claim.ID, Tool: claim.Tool, Version: claim.Version, Proof: proof, How: how, ExternalID: d.id,
 		ArgsDigest: claim.ArgsDigest, Digest: claim.Digest, OccurredAt: time.Now().UTC(),
 	}
 	output := d.data
-	if unread || x.tool.op.output.conforms(output) != nil {
-		output = nil // applied all the same; the result says it could not be read
+	if unread || len(output) > x.r.c.MaxResultBytes || x.tool.op.output.conforms(output) != nil {
+		output = nil // applied all the same; the result says that it has no data
 	}
 	record := func() (OperationRecord, error) {
 		raw, err := json.Marshal(r)
 		if err != nil {
 			return OperationRecord{}, err
 		}
-		return x.finish(ctx, claim, Outcome{State: StateApplied, Receipt: raw, Output: output})
+		return x.r.record(ctx, claim, Outcome{State: StateApplied, Receipt: raw, Output: output})
 	}
 	rec, err := record()
 	if err != nil || x.tool.op.verify == nil || unread {
 		return rec, err
 	}
+	x.access.pin()
 	var changes []Change
 	if guard(func() (err error) {
-		changes, err = x.tool.op.verify(ctx, a, d, claim.Arguments)
+		changes, err = x.tool.op.verify(ctx, x.access, d, claim.Arguments)
 		return err
 	}) != nil {
 		return rec, nil
@@ -257,15 +279,21 @@ func (x *execution) prove(ctx context.Context, claim Claim, a *Access, d decoded
 	return rec, nil
 }
 
+// recordTimeout is for writing down what became of a write.
+const recordTimeout = 15 * time.Second
+
 // Settle looks one unknown operation up at the provider and records what that
 // proves. It never sends the write again.
 func (r *Runtime) Settle(ctx context.Context, tenant TenantID, id OperationID) (OperationRecord, error) {
+	if r.c.Operations == nil {
+		return OperationRecord{}, Fail(CodeNotFound, "nothing writes here")
+	}
 	claim, err := r.c.Operations.Look(ctx, tenant, id)
 	if err != nil {
 		return OperationRecord{}, err
 	}
 	later := func(reason string) (OperationRecord, error) {
-		return r.c.Operations.Finish(context.WithoutCancel(ctx), claim, Outcome{State: StateUnknown, Reason: reason})
+		return r.record(ctx, claim, Outcome{State: StateUnknown, Reason: reason})
 	}
 	t, ok := r.tools[claim.Tool]
 	if !ok {
@@ -280,12 +308,13 @@ func (r *Runtime) Settle(ctx context.Context, tenant TenantID, id OperationID) (
 	if conn.Account.Subject != claim.Account.Subject || conn.Account.Issuer != claim.Account.Issuer {
 		return later("the connection is another account now")
 	}
-	x := &execution{r: r, caller: caller, tool: t, conn: conn, access: r.access(t.connector, conn), argsDigest: claim.ArgsDigest}
+	x := &execution{r: r, tool: t, conn: conn, access: r.access(t.connector, conn)}
 	x.access.op, x.access.since = claim.ID, claim.DispatchedAt
 	ctx, cancel := context.WithTimeout(ctx, r.c.ReadTimeout)
 	defer cancel()
 	var d decoded
 	found := CannotTell
+	asOf := time.Now() // an absence is as old as the question, not as the answer
 	err = guard(func() (err error) {
 		d, found, err = t.op.find(ctx, x.access, claim.ID, claim.Arguments)
 		return err
@@ -294,10 +323,9 @@ func (r *Runtime) Settle(ctx context.Context, tenant TenantID, id OperationID) (
 	case err != nil:
 		return later("look-up: " + CodeOf(err).String())
 	case found == FoundYes && d.id != "":
-		return x.prove(context.WithoutCancel(ctx), claim, x.access, d, ProofCommitted, "look_up", false)
-	case found == FoundNo && !time.Now().Before(claim.DispatchedAt.Add(claim.Settle)):
-		return r.c.Operations.Finish(context.WithoutCancel(ctx), claim,
-			Outcome{State: StateRejected, Reason: "absent after the settle time, in a complete look-up"})
+		return x.prove(ctx, claim, d, ProofCommitted, "look_up", false)
+	case found == FoundNo && !asOf.Before(claim.DispatchedAt.Add(claim.Settle)):
+		return r.record(ctx, claim, Outcome{State: StateRejected, Reason: "absent after the settle time, in a complete look-up"})
 	case found == FoundNo:
 		return later("absent, but the settle time is not over")
 	}

@@ -315,12 +315,14 @@ func TestTransportErrorSaysWhatIsProven(t *testing.T) {
 		want   connector.Code
 		again  int // writes at the provider after the same call is made once more
 	}{
-		{connector.CodeUnavailable, connector.DispositionNone, connector.StateNotSent, connector.CodeUnavailable, 1},
+		{connector.CodeUnavailable, connector.DispositionNone, connector.StateUnknown, connector.CodeOutcomeUnknown, 0},
 		{connector.CodeUnavailable, connector.DispositionNotApplied, connector.StateNotSent, connector.CodeUnavailable, 1},
-		{connector.CodeOverloaded, connector.DispositionNone, connector.StateNotSent, connector.CodeOverloaded, 1},
-		{connector.CodeDeadline, connector.DispositionNone, connector.StateNotSent, connector.CodeDeadline, 1},
+		{connector.CodeOverloaded, connector.DispositionNone, connector.StateUnknown, connector.CodeOutcomeUnknown, 0},
+		{connector.CodeDeadline, connector.DispositionNone, connector.StateUnknown, connector.CodeOutcomeUnknown, 0},
+		{connector.CodeOverloaded, connector.DispositionNotApplied, connector.StateNotSent, connector.CodeOverloaded, 1},
+		{connector.CodeEgressBlocked, connector.DispositionNotApplied, connector.StateNotSent, connector.CodeEgressBlocked, 0},
 		{connector.CodeCanceled, connector.DispositionNotApplied, connector.StateNotSent, connector.CodeCanceled, 1},
-		{connector.CodeEgressBlocked, connector.DispositionNone, connector.StateNotSent, connector.CodeEgressBlocked, 0},
+		{connector.CodeEgressBlocked, connector.DispositionNone, connector.StateUnknown, connector.CodeOutcomeUnknown, 0},
 		{connector.CodeTooLarge, connector.DispositionUnknown, connector.StateUnknown, connector.CodeOutcomeUnknown, 0},
 		{connector.CodeUnavailable, connector.DispositionUnknown, connector.StateUnknown, connector.CodeOutcomeUnknown, 0},
 		{connector.CodeDeadline, connector.DispositionUnknown, connector.StateUnknown, connector.CodeOutcomeUnknown, 0},
