@@ -15,6 +15,12 @@ func creator(d Driver, f Facts) connector.Steps[Draft, Ticket] {
 			if _, err := a.Narrow([]string{draft.Project}); err != nil {
 				return connector.Request{}, err
 			}
+			// The pattern can't know all white space, and a title of nothing that
+			// a person sees would be stored as an empty one.
+			if seen, _ := visible(draft.Title); strings.TrimSpace(seen) == "" {
+				return connector.Request{}, &connector.Error{Code: connector.CodeInvalidInput,
+					Faults: []connector.Fault{{Pointer: "/title", Keyword: "pattern"}}}
+			}
 			// Line ends are settled before anything is digested or shown.
 			draft.Body = strings.ReplaceAll(draft.Body, "\r\n", "\n")
 			r, err := d.PlanCreate(ctx, a, draft)

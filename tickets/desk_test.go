@@ -155,7 +155,7 @@ func (d *desk) connect(login string, projects ...string) *person {
 	user := users[slices.IndexFunc(users, func(u sandbox.User) bool { return u.Login == login })]
 	p := &person{desk: d, caller: connector.Caller{Tenant: connector.TenantID(user.Organisation), Principal: connector.PrincipalID(login)}}
 	begun, err := d.host.Credentials.Begin(d.t.Context(), p.caller, credentials.BeginRequest{
-		Provider: "sandbox", RedirectURI: "http://127.0.0.1:1/callback", BrowserKey: "browser of " + login, Resources: projects})
+		Provider: "sandbox", RedirectURI: "http://127.0.0.1:1/callback", BrowserKey: "the scripted browser of " + login, Resources: projects})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func (d *desk) connect(login string, projects ...string) *person {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	p.connection, err = d.host.Credentials.Finish(d.t.Context(), p.caller, "browser of "+login, back.Query(), d.runtime.Identify)
+	p.connection, err = d.host.Credentials.Finish(d.t.Context(), p.caller, "the scripted browser of "+login, back.Query(), d.runtime.Identify)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -27,8 +27,9 @@ type Ticket struct {
 	Version    string           `json:"version"` // the provider's, opaque
 	// Removed counts invisible characters that were taken out of the text.
 	Removed int `json:"removed_characters,omitzero"`
-	// Truncated says that the body was longer than this tool returns.
-	Truncated bool `json:"body_truncated,omitzero"`
+	// These say that the text was longer than this tool returns.
+	TitleTruncated bool `json:"title_truncated,omitzero"`
+	Truncated      bool `json:"body_truncated,omitzero"`
 }
 
 // Severities are the normal words, least first.
@@ -111,7 +112,7 @@ func (t *Ticket) normalise() {
 		evidence[i] = clean(e)
 	}
 	t.Labels, t.Evidence = labels, evidence
-	t.Title, _ = cut(t.Title, maxTitle)
+	t.Title, t.TitleTruncated = cut(t.Title, maxTitle)
 	t.Body, t.Truncated = cut(t.Body, maxBody)
 	t.CreatedAt, t.UpdatedAt = t.CreatedAt.UTC(), t.UpdatedAt.UTC()
 }

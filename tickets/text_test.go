@@ -150,12 +150,12 @@ func TestNormaliseCaps(t *testing.T) {
 	t.Parallel()
 	long := Ticket{Title: strings.Repeat("é", maxTitle), Body: "a" + strings.Repeat("é", maxBody/2)}
 	long.normalise()
-	if len(long.Title) != maxTitle || len(long.Body) != maxBody-1 || !long.Truncated {
-		t.Errorf("title %d bytes, body %d bytes, truncated %v", len(long.Title), len(long.Body), long.Truncated)
+	if len(long.Title) != maxTitle || len(long.Body) != maxBody-1 || !long.TitleTruncated || !long.Truncated {
+		t.Errorf("title %d bytes, truncated %v; body %d bytes, truncated %v", len(long.Title), long.TitleTruncated, len(long.Body), long.Truncated)
 	}
-	exact := Ticket{Body: strings.Repeat("a", maxBody)}
+	exact := Ticket{Title: strings.Repeat("a", maxTitle), Body: strings.Repeat("a", maxBody)}
 	exact.normalise()
-	if len(exact.Body) != maxBody || exact.Truncated {
-		t.Errorf("a body of exactly the cap: %d bytes, truncated %v", len(exact.Body), exact.Truncated)
+	if len(exact.Title) != maxTitle || len(exact.Body) != maxBody || exact.TitleTruncated || exact.Truncated {
+		t.Errorf("texts of exactly the cap: %d and %d bytes, truncated %v and %v", len(exact.Title), len(exact.Body), exact.TitleTruncated, exact.Truncated)
 	}
 }

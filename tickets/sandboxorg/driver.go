@@ -10,10 +10,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/tickets"
 )
+
+const maxEvidence = 200 // characters of one id
 
 // Driver is stateless; the zero value is ready.
 type Driver struct{}
@@ -26,7 +29,10 @@ func (Driver) Facts() tickets.Facts {
 		ConnectScopes: []string{"profile:read", "offline_access"},
 		Dedupe:        connector.Dedupe{Kind: connector.DedupeHeader, Name: "Idempotency-Key"},
 		Settle:        2 * time.Second,
-		Limitations:   []string{"labels that the project does not know are dropped by the provider without an error"},
+		Limitations: []string{
+			"labels that the project does not know are dropped by the provider without an error",
+			"archived tickets are left out of a search",
+		},
 	}
 }
 
@@ -137,6 +143,16 @@ func (Driver) Get(ctx context.Context, a *connector.Access, id string) (tickets.
 // PlanCreate writes the request. The operation id goes into external_ref, so
 // that a list can find the ticket when the operation look-up can't.
 func (Driver) PlanCreate(_ context.Context, a *connector.Access, d tickets.Draft) (connector.Request, error) {
+	// Longer ids than the provider takes are refused before a person is asked.
+	var faults []connector.Fault
+	for i, e := range d.Evidence {
+		if utf8.RuneCountInString(e) > maxEvidence {
+			faults = append(faults, connector.Fault{Pointer: "/evidence/" + strconv.Itoa(i), Keyword: "maxLength"})
+		}
+	}
+	if len(faults) > 0 {
+		return connector.Request{}, &connector.Error{Code: connector.CodeInvalidInput, Faults: faults}
+	}
 	body, err := json.Marshal(struct {
 		tickets.Draft
 		ExternalRef connector.OperationID `json:"external_ref"`
@@ -212,7 +228,7 @@ func byReference(ctx context.Context, a *connector.Access, id connector.Operatio
 }
 
 // Classify knows the sandbox's rate limit in a 403 and its missing-scope answer.
-func (Driver) Classify(_ connector.Request, r connector.Response) *connector.Error {
+func (Driver) Classify(q connector.Request, r connector.Response) *connector.Error {
 	if r.Status != http.StatusForbidden && r.Status != http.StatusConflict {
 		return nil
 	}
@@ -224,6 +240,10 @@ func (Driver) Classify(_ connector.Request, r connector.Response) *connector.Err
 	if err != nil {
 		return nil
 	}
+	refused := connector.DispositionNotApplied
+	if q.Method == http.MethodGet || q.Method == http.MethodHead {
+		refused = connector.DispositionNone // a read has nothing to apply
+	}
 	switch {
 	case r.Status == http.StatusForbidden && strings.Contains(strings.ToLower(answer.Message), "rate limit"):
 		e := connector.Fail(connector.CodeRateLimited, "the provider asks to wait")
@@ -231,12 +251,12 @@ func (Driver) Classify(_ connector.Request, r connector.Response) *connector.Err
 		if e.Guessed {
 			e.RetryAfter = time.Minute
 		}
-		e.Effect = connector.DispositionNotApplied
+		e.Effect = refused
 		return e
 	case answer.Error == "insufficient_scope":
 		e := connector.Fail(connector.CodeScopeRequired, "")
 		e.Scopes = strings.Fields(answer.Scope)
-		e.Effect = connector.DispositionNotApplied
+		e.Effect = refused
 		return e
 	case answer.Error == "idempotency_key_reused":
 		// Our key was used with other bytes: what happened to ours is not said.
