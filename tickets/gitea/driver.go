@@ -95,11 +95,17 @@ func (w wireIssue) ticket(repo string) tickets.Ticket {
 // Get reads one issue. A pull request has the same address and is no ticket.
 func (Driver) Get(ctx context.Context, a *connector.Access, id string) (tickets.Ticket, error) {
 	repo, number, ok := strings.Cut(id, "#")
-	if _, err := strconv.ParseUint(number, 10, 63); !ok || err != nil || !a.Allowed(repo) {
+	n, err := strconv.ParseInt(number, 10, 64)
+	// 007 would be another name for 7, and an id has one form.
+	if !ok || err != nil || n <= 0 || strconv.FormatInt(n, 10) != number || !a.Allowed(repo) {
 		return tickets.Ticket{}, connector.Fail(connector.CodeNotFound, "not an id of this connection")
 	}
 	w, _, err := connector.Get[wireIssue](ctx, a, connector.Request{Path: issues(repo) + "/" + number})
-	if err == nil && w.PullRequest != nil {
+	switch {
+	case err != nil:
+	case w.Number != n:
+		err = connector.Fail(connector.CodeProviderContract, "the answer is not the issue that was asked for")
+	case w.PullRequest != nil:
 		err = connector.Fail(connector.CodeNotFound, "not a ticket")
 	}
 	return w.ticket(repo), err
@@ -113,7 +119,7 @@ func issues(repo string) string {
 }
 
 // Classify knows Gitea's own ways to refuse.
-func (Driver) Classify(_ connector.Request, r connector.Response) *connector.Error {
+func (Driver) Classify(q connector.Request, r connector.Response) *connector.Error {
 	var e *connector.Error
 	switch r.Status {
 	case http.StatusForbidden:
@@ -133,7 +139,9 @@ func (Driver) Classify(_ connector.Request, r connector.Response) *connector.Err
 	default:
 		return nil
 	}
-	e.Effect = connector.DispositionNotApplied
+	if q.Method != http.MethodGet && q.Method != http.MethodHead {
+		e.Effect = connector.DispositionNotApplied
+	}
 	return e
 }
 

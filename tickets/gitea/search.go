@@ -69,6 +69,9 @@ func (Driver) Search(ctx context.Context, a *connector.Access, q tickets.Query, 
 
 func listPage(ctx context.Context, a *connector.Access, repo string, query url.Values) ([]wireIssue, int, error) {
 	items, resp, err := connector.Get[[]wireIssue](ctx, a, connector.Request{Path: issues(repo), Query: query})
+	if err == nil && items == nil {
+		err = connector.Fail(connector.CodeProviderContract, "the list is null")
+	}
 	if err != nil {
 		return nil, 0, err
 	}
