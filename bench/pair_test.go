@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -26,29 +25,21 @@ func pair(b *testing.B, floor, ours func()) {
 		ours()
 	}
 	times := [2][]time.Duration{}
-	var allocs, bytes [2]uint64
-	var before, after runtime.MemStats
 	for b.Loop() {
 		for i, f := range []func(){floor, ours} {
-			runtime.ReadMemStats(&before)
 			start := time.Now()
 			f()
 			times[i] = append(times[i], time.Since(start))
-			runtime.ReadMemStats(&after)
-			allocs[i] += after.Mallocs - before.Mallocs
-			bytes[i] += after.TotalAlloc - before.TotalAlloc
 		}
 	}
-	n := float64(len(times[0]))
 	floorTime, oursTime := median(times[0]), median(times[1])
 	b.ReportMetric(0, "ns/op") // of both together: says nothing
 	b.ReportMetric(float64(floorTime.Nanoseconds()), "floor-ns")
 	b.ReportMetric(float64(oursTime.Nanoseconds()), "ours-ns")
 	b.ReportMetric(float64(oursTime)/float64(floorTime), "x-floor")
-	b.ReportMetric(float64(allocs[0])/n, "floor-allocs")
-	b.ReportMetric(float64(allocs[1])/n, "ours-allocs")
-	b.ReportMetric(float64(bytes[0])/n, "floor-B")
-	b.ReportMetric(float64(bytes[1])/n, "ours-B")
+	// Counted apart: reading the counters stops the world.
+	b.ReportMetric(testing.AllocsPerRun(20, floor), "floor-allocs")
+	b.ReportMetric(testing.AllocsPerRun(20, ours), "ours-allocs")
 }
 
 func median[T cmp.Ordered](v []T) T {

@@ -69,12 +69,11 @@ type DB struct {
 	closeOnce sync.Once
 	closeErr  error
 
-	// Both caches are keyed by the SQL a caller wrote. Services use a fixed
+	// The caches are keyed by the SQL a caller wrote. Services use a fixed
 	// set of texts; the cap keeps a caller who builds texts from leaking.
-	rewritten      sync.Map // string -> string
-	rewrittenCount atomic.Int64
-	prepared       sync.Map // string -> *sql.Stmt, on the read pool of SQLite
-	preparedCount  atomic.Int64
+	rewritten        sync.Map // string -> string
+	rewrittenCount   atomic.Int64
+	reading, writing statements // of SQLite's two pools
 }
 
 const maxCachedTexts = 512
@@ -117,10 +116,8 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 // still open are rolled back. A second call returns the first one's result.
 func (db *DB) Close() error {
 	db.closeOnce.Do(func() {
-		db.prepared.Range(func(_, stmt any) bool {
-			stmt.(*sql.Stmt).Close()
-			return true
-		})
+		db.reading.close()
+		db.writing.close()
 		// The writer goes last: the last connection to a SQLite file folds
 		// its log back in, which a read-only connection can't do.
 		err := db.read.Close()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"sync"
+	"sync/atomic"
 )
 
 // Row is the result of QueryRow. Exactly one call of Scan must follow.
@@ -59,20 +61,48 @@ func (db *DB) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	if db.engine == PostgreSQL {
 		return nil, nil
 	}
-	if stmt, ok := db.prepared.Load(query); ok {
-		return stmt.(*sql.Stmt), nil
+	return db.reading.get(ctx, db.read, query)
+}
+
+// statements keeps the prepared statements of one of SQLite's pools. Preparing
+// costs about as much as running a small statement.
+type statements struct {
+	texts sync.Map // string -> *sql.Stmt
+	count atomic.Int64
+}
+
+// known returns the statement if it was prepared before.
+func (s *statements) known(query string) *sql.Stmt {
+	stmt, ok := s.texts.Load(query)
+	if !ok {
+		return nil
 	}
-	if db.preparedCount.Load() >= maxCachedTexts {
+	return stmt.(*sql.Stmt)
+}
+
+// get returns the statement, nil when the cache is full.
+func (s *statements) get(ctx context.Context, pool *sql.DB, query string) (*sql.Stmt, error) {
+	if stmt := s.known(query); stmt != nil {
+		return stmt, nil
+	}
+	if s.count.Load() >= maxCachedTexts {
 		return nil, nil
 	}
-	stmt, err := db.read.PrepareContext(ctx, query)
+	stmt, err := pool.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("store: query: %w", clean(err))
 	}
-	if first, loaded := db.prepared.LoadOrStore(query, stmt); loaded {
+	if first, loaded := s.texts.LoadOrStore(query, stmt); loaded {
 		stmt.Close()
 		return first.(*sql.Stmt), nil
 	}
-	db.preparedCount.Add(1)
+	s.count.Add(1)
 	return stmt, nil
+}
+
+func (s *statements) close() {
+	s.texts.Range(func(_, stmt any) bool {
+		stmt.(*sql.Stmt).Close()
+		return true
+	})
 }

@@ -25,6 +25,33 @@ type Tx struct {
 	engine Engine
 	db     *DB
 	tx     *sql.Tx
+	// cache has the statements of the transaction's pool; nil: the driver is
+	// asked directly. fresh are texts that it did not have.
+	cache *statements
+	fresh []string
+}
+
+// prepared returns the statement to run, or nil. SQLite's writing pool has one
+// connection, which this transaction holds, so a new text can't be prepared for
+// later before it ends.
+func (tx *Tx) prepared(ctx context.Context, query string) *sql.Stmt {
+	if tx.cache == nil {
+		return nil
+	}
+	stmt := tx.cache.known(query)
+	if stmt == nil {
+		tx.fresh = append(tx.fresh, query)
+		return nil
+	}
+	return tx.tx.StmtContext(ctx, stmt)
+}
+
+// remember prepares what the transaction ran for the first time, for the next
+// one. It is only quicker that way, so its errors are of no interest.
+func (db *DB) remember(ctx context.Context, tx *Tx) {
+	for _, query := range tx.fresh {
+		_, _ = db.writing.get(ctx, db.write, query)
+	}
 }
 
 // Update runs fn in a write transaction. When it returns nil the change is on
@@ -92,7 +119,11 @@ func (db *DB) update(ctx context.Context, fn func(*Tx) error) (busy bool, err er
 	}
 	defer tx.Rollback() // without effect after a commit
 
-	if err := fn(&Tx{engine: db.engine, db: db, tx: tx}); err != nil {
+	work := &Tx{engine: db.engine, db: db, tx: tx}
+	if db.engine == SQLite {
+		work.cache = &db.writing
+	}
+	if err := fn(work); err != nil {
 		return false, err
 	}
 	if !stop() {
@@ -103,6 +134,7 @@ func (db *DB) update(ctx context.Context, fn func(*Tx) error) (busy bool, err er
 	if err := tx.Commit(); err != nil {
 		return false, fmt.Errorf("store: %w", commitError(db.engine, err))
 	}
+	db.remember(ctx, work)
 	return false, nil
 }
 
@@ -124,7 +156,13 @@ func (db *DB) View(ctx context.Context, fn func(*Tx) error) error {
 
 // Exec runs a statement and returns the number of rows it changed.
 func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	res, err := tx.tx.ExecContext(ctx, tx.db.dialect(query), args...)
+	var res sql.Result
+	var err error
+	if stmt := tx.prepared(ctx, query); stmt != nil {
+		res, err = stmt.ExecContext(ctx, args...)
+	} else {
+		res, err = tx.tx.ExecContext(ctx, tx.db.dialect(query), args...)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -134,11 +172,17 @@ func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error
 // Query runs a statement that returns rows. Close them before the next
 // statement of the transaction.
 func (tx *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if stmt := tx.prepared(ctx, query); stmt != nil {
+		return stmt.QueryContext(ctx, args...)
+	}
 	return tx.tx.QueryContext(ctx, tx.db.dialect(query), args...)
 }
 
 // QueryRow runs a statement of which one row is wanted.
 func (tx *Tx) QueryRow(ctx context.Context, query string, args ...any) *Row {
+	if stmt := tx.prepared(ctx, query); stmt != nil {
+		return &Row{row: stmt.QueryRowContext(ctx, args...)}
+	}
 	return &Row{row: tx.tx.QueryRowContext(ctx, tx.db.dialect(query), args...)}
 }
 
