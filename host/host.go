@@ -41,16 +41,21 @@ type Host struct {
 
 // Open opens the database and the key ring, both made when they are not there,
 // and checks every part. The context covers opening only.
-func Open(ctx context.Context, c Config) (h *Host, err error) {
-	h = &Host{runtimes: map[string]*connector.Runtime{}, log: c.Logger}
+func Open(ctx context.Context, c Config) (*Host, error) {
+	h := &Host{runtimes: map[string]*connector.Runtime{}, log: c.Logger}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
-	defer func() {
-		if err != nil {
-			h.Close()
-		}
-	}()
+	if err := h.open(ctx, c); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+func (h *Host) open(ctx context.Context, c Config) (err error) {
+	if c.Policy == nil || c.Consent == nil {
+		return errors.New("host: a policy and a consent are required")
+	}
 	url := c.Database
 	if url == "" {
 		url = filepath.Join(c.Data, "drawbridge.db")
@@ -58,29 +63,29 @@ func Open(ctx context.Context, c Config) (h *Host, err error) {
 	h.db, err = store.Open(ctx, store.Config{URL: url,
 		Migrations: []store.Migrations{credentials.Migrations(), operations.Migrations()}})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ring, err := keys.OpenFile(filepath.Join(c.Data, "keys.json"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if h.Ledger, err = operations.New(operations.Config{DB: h.db, Keys: ring}); err != nil {
-		return nil, err
+		return err
 	}
 	if h.audit, err = operations.NewAuditLog(operations.AuditConfig{DB: h.db, Logger: h.log}); err != nil {
-		return nil, err
+		return err
 	}
 	codec, err := cursors.New(cursors.Config{Keys: ring})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := h.openProviders(c, ring); err != nil {
-		return nil, err
+		return err
 	}
 	for _, i := range c.Instances {
 		con, err := i.connector()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		// One runtime a provider: every ticket system brings the same tool names.
 		h.runtimes[i.Name], err = connector.New(connector.Config{
@@ -88,10 +93,10 @@ func Open(ctx context.Context, c Config) (h *Host, err error) {
 			Transport: h.transport, Cursors: codec, Operations: h.Ledger, Auditor: h.audit, Logger: h.log,
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return h, nil
+	return nil
 }
 
 // openProviders joins credentials and transport, which need each other: the
