@@ -25,17 +25,21 @@ var mayImport = []struct {
 	{"keys", nil},
 	{"connector", nil},
 	{"connector/transport", []string{"connector"}},
+	{"connector/transport/profiles", []string{"connector", "connector/transport"}},
 	{"connector/toolshape", []string{"connector"}},
 	{"connector/manifest", []string{"connector"}},
 	{"cursors", []string{"connector", "keys"}},
 	{"credentials", []string{"connector", "connector/transport", "keys", "store"}},
 	{"operations", []string{"connector", "keys", "store"}},
+	{"quotas", []string{"connector", "connector/transport", "store"}},
+	{"telemetry", []string{"connector", "connector/transport"}},
 	{"tickets", []string{"connector"}},
 	{"tickets/sandboxorg", []string{"connector", "tickets"}},
 	{"tickets/gitea", []string{"connector", "tickets"}},
-	{"host", []string{"connector", "connector/transport", "credentials", "cursors", "keys", "operations", "store", "tickets", "tickets/gitea", "tickets/sandboxorg"}},
+	{"host", []string{"connector", "connector/manifest", "connector/transport", "credentials", "cursors", "keys", "operations", "store", "tickets", "tickets/gitea", "tickets/sandboxorg"}},
 	{"contracttests", []string{"*"}},
 	{"contracttests/sandbox", nil},
+	{"contracttests/crash", []string{"*"}},
 	{"contracttests/scenarios", []string{"connector", "contracttests/sandbox", "credentials", "host", "operations", "tickets"}},
 	{"contracttests/sandbox/cmd/sandboxorg", []string{"contracttests/sandbox"}},
 	{"contracttests/fault", nil},
@@ -61,11 +65,12 @@ var owners = map[string][]string{
 	"github.com/pressly/goose":              {"store"},
 	"github.com/google/jsonschema-go":       {"connector"},
 	"github.com/santhosh-tekuri/jsonschema": {"connector"},
-	"github.com/go-json-experiment/json":    {"connector", "connector/manifest", "connector/toolshape", "credentials", "bench"},
+	"github.com/go-json-experiment/json":    {"connector", "connector/internal", "connector/manifest", "connector/toolshape", "connector/transport/profiles", "credentials", "bench"},
 	"github.com/spf13/cobra":                {"cmd/drawbridge"},
+	"go.opentelemetry.io/otel":              {"telemetry"},
 }
 
-var testModules = []string{"github.com/google/go-cmp", "pgregory.net/rapid", "go.uber.org/goleak"}
+var testModules = []string{"github.com/google/go-cmp", "pgregory.net/rapid", "go.uber.org/goleak", "go.opentelemetry.io/otel"}
 
 // TestImportsRunDown walks every Go file of the module.
 func TestImportsRunDown(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/connector/manifest"
 	"github.com/drawbridge-dev/drawbridge/connector/transport"
 	"github.com/drawbridge-dev/drawbridge/credentials"
 	"github.com/drawbridge-dev/drawbridge/cursors"
@@ -36,6 +37,7 @@ type Host struct {
 	audit     *operations.AuditLog
 	transport *transport.Transport
 	runtimes  map[string]*connector.Runtime // by provider
+	manifests []manifest.Manifest
 	log       *slog.Logger
 }
 
@@ -87,6 +89,9 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 		if err != nil {
 			return err
 		}
+		m := manifest.Of(con)
+		m.EndpointProfile, m.Auth.CredentialStore = i.Name, "vault"
+		h.manifests = append(h.manifests, m)
 		// One runtime a provider: every ticket system brings the same tool names.
 		h.runtimes[i.Name], err = connector.New(connector.Config{
 			Connectors: []connector.Connector{con}, Policy: c.Policy, Consent: c.Consent, Connections: h.Credentials,
@@ -164,6 +169,10 @@ func (h *Host) Runtime(provider string) (*connector.Runtime, bool) {
 	r, ok := h.runtimes[provider]
 	return r, ok
 }
+
+// Manifests describe the connectors that are mounted, with the endpoint profile
+// each runs under.
+func (h *Host) Manifests() []manifest.Manifest { return slices.Clone(h.manifests) }
 
 // Providers lists the names of what is set up, sorted.
 func (h *Host) Providers() []string {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drawbridge-dev/drawbridge/connector/manifest"
 	"github.com/drawbridge-dev/drawbridge/contracttests/sandbox"
 )
 
@@ -385,5 +386,27 @@ func (c *cli) leaksNothing(org *sandbox.Server) {
 				c.t.Errorf("%s holds a secret of the provider: %s", where, fmt.Sprintf("%.14s...", secret))
 			}
 		}
+	}
+}
+
+// Guarantee: CON1, RUN8
+func TestToolsInEveryForm(t *testing.T) {
+	org := startOrg(t)
+	c := newCLI(t, "acme/alice")
+	c.connect(org, "alice")
+	m, err := manifest.Parse([]byte(c.run("tools", "manifest").out))
+	if err != nil || m.ID != "tickets" || m.EndpointProfile != "sandbox" || len(m.Capabilities) != 3 {
+		t.Errorf("manifest %+v: %v", m, err)
+	}
+	for shape, name := range map[string]string{"openai": `"name":"tickets-create"`, "openai-responses": `"name":"tickets-create"`, "anthropic": `"input_schema"`} {
+		if r := c.run("tools", "--shape", shape); r.code != 0 || !strings.Contains(r.out, name) || !json.Valid([]byte(r.out)) {
+			t.Errorf("%s: exit code %d\n%s", shape, r.code, r.out)
+		}
+	}
+	if shown := c.json(0, "tools", "show", "tickets.create"); at(shown, "approval") != true || text(shown, "effect") != "compensable_write" {
+		t.Errorf("show: %v", shown)
+	}
+	if r := c.run("tools", "show", "tickets.Create"); r.code != 4 {
+		t.Errorf("another case is found: exit code %d", r.code)
 	}
 }

@@ -65,7 +65,19 @@ func (a *app) toolsCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.AddCommand(show)
+	manifests := &cobra.Command{
+		Use: "manifest", Short: "Print the manifests of the connectors that are mounted, as JSON", Args: exactly(),
+		Example: "  drawbridge tools manifest",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), func(h *host.Host, _ connector.Caller) error {
+				for _, m := range h.Manifests() {
+					a.printJSON(m)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.AddCommand(show, manifests)
 	return cmd
 }
 
