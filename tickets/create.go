@@ -22,7 +22,7 @@ func creator(d Driver, f Facts) connector.Steps[Draft, Ticket] {
 					Faults: []connector.Fault{{Pointer: "/title", Keyword: "pattern"}}}
 			}
 			// Line ends are settled before anything is digested or shown.
-			draft.Body = strings.ReplaceAll(draft.Body, "\r\n", "\n")
+			draft.Body = lines(draft.Body)
 			r, err := d.PlanCreate(ctx, a, draft)
 			if r.Summary == "" {
 				account := a.Connection().Account

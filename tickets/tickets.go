@@ -129,8 +129,11 @@ func getter(d Driver) func(context.Context, *connector.Access, getInput) (Ticket
 // sameText compares what was sent with what is stored, in one stated form: line
 // ends as LF, no white space at the end.
 func sameText(sent, stored string) bool {
-	form := func(s string) string {
-		return strings.TrimRight(strings.ReplaceAll(s, "\r\n", "\n"), " \t\n")
-	}
+	form := func(s string) string { return strings.TrimRight(lines(s), " \t\n") }
 	return form(sent) == form(stored)
 }
+
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
+// lines writes every kind of line end as LF.
+func lines(s string) string { return lineEnds.Replace(s) }

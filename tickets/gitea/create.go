@@ -55,8 +55,8 @@ func unmark(text string) (body, severity string, evidence []string) {
 		if s, ok := strings.CutPrefix(line, footSeverity); ok && slices.Contains(tickets.Severities, s) {
 			severity = s
 		}
-		if s, ok := strings.CutPrefix(line, footEvidence); ok {
-			_ = json.Unmarshal([]byte(s), &evidence) // someone edited it: no evidence then
+		if s, ok := strings.CutPrefix(line, footEvidence); ok && json.Unmarshal([]byte(s), &evidence) != nil {
+			evidence = nil // someone edited it; what was read of it until then is no list
 		}
 	}
 	return text[:i], severity, evidence
@@ -104,8 +104,11 @@ func labelIDs(ctx context.Context, a *connector.Access, d tickets.Draft) ([]int6
 	if len(d.Labels) == 0 {
 		return nil, nil
 	}
+	// A full page is not known by its length: an administrator may have set a
+	// smaller one. The end is a page with nothing on it.
 	known := map[string]int64{}
-	for page := 1; page <= maxPages; page++ {
+	missing := func(name string) bool { _, ok := known[name]; return !ok }
+	for page := 1; page <= maxPages && slices.ContainsFunc(d.Labels, missing); page++ {
 		labels, _, err := connector.Get[[]struct {
 			ID   int64  `json:"id"`
 			Name string `json:"name"`
@@ -114,11 +117,11 @@ func labelIDs(ctx context.Context, a *connector.Access, d tickets.Draft) ([]int6
 		if err != nil {
 			return nil, err
 		}
+		if len(labels) == 0 {
+			break
+		}
 		for _, l := range labels {
 			known[l.Name] = l.ID
-		}
-		if len(labels) < perPage {
-			break
 		}
 	}
 	ids := make([]int64, 0, len(d.Labels))
@@ -184,12 +187,14 @@ func (Driver) FindCreated(ctx context.Context, a *connector.Access, id connector
 				return w.ticket(d.Project), connector.FoundYes, nil
 			}
 		}
-		seen += len(items)
-		if len(items) < perPage {
-			// A list that moved while it was read has holes.
-			if total == first && seen >= total {
-				return tickets.Ticket{}, connector.FoundNo, nil
-			}
+		// A list that moved while it was read has holes.
+		if seen += len(items); total != first {
+			break
+		}
+		if seen >= total {
+			return tickets.Ticket{}, connector.FoundNo, nil
+		}
+		if len(items) == 0 {
 			break
 		}
 	}

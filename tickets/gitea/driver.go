@@ -54,7 +54,7 @@ type wireIssue struct {
 	UpdatedAt   time.Time `json:"updated_at"`
 	Repository  *struct {
 		FullName string `json:"full_name"`
-		Archived bool   `json:"archived"`
+		Archived *bool  `json:"archived"` // not in the short form that lists bring
 	} `json:"repository"`
 }
 
@@ -86,8 +86,8 @@ func (w wireIssue) ticket(repo string) tickets.Ticket {
 	for _, l := range w.Labels {
 		t.Labels = append(t.Labels, l.Name)
 	}
-	if w.Repository != nil {
-		t.Archived = tickets.Some(w.Repository.Archived)
+	if w.Repository != nil && w.Repository.Archived != nil {
+		t.Archived = tickets.Of(w.Repository.Archived)
 	}
 	return t
 }

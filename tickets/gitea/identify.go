@@ -32,11 +32,12 @@ func (Driver) Identify(ctx context.Context, a *connector.Access) (connector.Iden
 		if err != nil {
 			return id, err
 		}
+		// A shorter page need not be the last: its size is an administrator's choice.
+		if len(repos) == 0 {
+			break
+		}
 		for _, r := range repos {
 			id.Resources = append(id.Resources, connector.Resource{ID: r.FullName, Name: r.FullName})
-		}
-		if len(repos) < perPage {
-			break
 		}
 	}
 	if len(id.Resources) >= maxRepos {

@@ -36,6 +36,12 @@ func (Driver) Search(ctx context.Context, a *connector.Access, q tickets.Query, 
 			"q": {q.Text}, "state": {q.State}, "type": {"issues"},
 			"page": {strconv.Itoa(at.page)}, "limit": {strconv.Itoa(p.PageSize)},
 		})
+		if connector.CodeOf(err) == connector.CodeNotFound && len(repos) > 1 {
+			// One repository that was deleted or hidden since the connection was
+			// made must not take the others along.
+			page.Missing = append(page.Missing, connector.Missing{What: "items", Reason: "outside_grant"})
+			items, total, at.total, err = nil, 0, 0, nil
+		}
 		if err != nil {
 			return page, err
 		}
@@ -48,9 +54,10 @@ func (Driver) Search(ctx context.Context, a *connector.Access, q tickets.Query, 
 				page.Items = append(page.Items, w.ticket(at.repo))
 			}
 		}
-		switch {
-		case len(items) > 0 && at.page*p.PageSize < total:
-			at = position{at.repo, at.page + 1, total}
+		// What was seen is counted, not computed: a page may be smaller than asked for.
+		switch seen := at.seen + len(items); {
+		case len(items) > 0 && seen < total:
+			at = position{at.repo, at.page + 1, total, seen}
 		case i+1 < len(repos):
 			at = position{repo: repos[i+1], page: 1}
 		default:
@@ -82,26 +89,32 @@ func listPage(ctx context.Context, a *connector.Access, repo string, query url.V
 	return items, total, nil
 }
 
-// position is "page total repository".
+// position is "page total seen repository".
 type position struct {
 	repo  string
 	page  int
-	total int // of the repository when its first page was read
+	total int // of the repository on the page before
+	seen  int // items on all its pages before
 }
 
 func (p position) String() string {
-	return strconv.Itoa(p.page) + " " + strconv.Itoa(p.total) + " " + p.repo
+	return strconv.Itoa(p.page) + " " + strconv.Itoa(p.total) + " " + strconv.Itoa(p.seen) + " " + p.repo
 }
 
 func parsePosition(s string) (position, bool) {
 	if s == "" {
 		return position{}, true
 	}
-	parts := strings.SplitN(s, " ", 3)
-	if len(parts) != 3 {
+	parts := strings.SplitN(s, " ", 4)
+	if len(parts) != 4 {
 		return position{}, false
 	}
 	page, err1 := strconv.Atoi(parts[0])
 	total, err2 := strconv.Atoi(parts[1])
-	return position{parts[2], page, total}, err1 == nil && err2 == nil && page > 0
+	seen, err3 := strconv.Atoi(parts[2])
+	p := position{parts[3], page, total, seen}
+	if err1 != nil || err2 != nil || err3 != nil || page < 1 || total < 0 || seen < 0 || p.repo == "" {
+		return position{}, false
+	}
+	return p, true
 }
