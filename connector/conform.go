@@ -18,13 +18,18 @@ type sketch struct {
 	types      map[jsontext.Kind]bool // nil: any
 	integer    bool                   // numbers must be integers
 	values     map[string]bool        // enum, as JSON text; nil: any
-	properties map[string]*sketch
-	required   []string
+	properties map[string]property
+	required   int // how many of them
 	items      *sketch
 	minItems   int
 	maxItems   int // -1: no limit
 	minLength  int
 	maxLength  int // in characters; -1: no limit
+}
+
+type property struct {
+	*sketch
+	required bool
 }
 
 var kindsOf = map[string][]jsontext.Kind{
@@ -51,6 +56,16 @@ func sketchOf(node any, root map[string]any, depth int) *sketch {
 			return nil
 		}
 	}
+	names, _ := n["required"].([]any)
+	for _, name := range names {
+		p, declared := s.properties[name.(string)]
+		if !declared {
+			return nil
+		}
+		p.required = true
+		s.properties[name.(string)] = p
+		s.required++
+	}
 	return s
 }
 
@@ -63,6 +78,8 @@ func (s *sketch) add(keyword string, v any, root map[string]any, depth int) bool
 	switch keyword {
 	case "title", "description", "format", "$defs", "$schema", "examples", "default":
 		return true // annotations
+	case "required":
+		return true // when the properties are known
 	case "additionalProperties":
 		return v == false
 	case "type":
@@ -90,16 +107,13 @@ func (s *sketch) add(keyword string, v any, root map[string]any, depth int) bool
 		}
 		return true
 	case "properties":
-		s.properties = map[string]*sketch{}
+		s.properties = map[string]property{}
 		for name, child := range v.(map[string]any) {
-			if s.properties[name] = sketchOf(child, root, depth+1); s.properties[name] == nil {
+			p := sketchOf(child, root, depth+1)
+			if p == nil {
 				return false
 			}
-		}
-		return true
-	case "required":
-		for _, name := range v.([]any) {
-			s.required = append(s.required, name.(string))
+			s.properties[name] = property{sketch: p}
 		}
 		return true
 	case "items":
@@ -166,7 +180,7 @@ func (s *sketch) walkObject(d *jsontext.Decoder) bool {
 		if !known {
 			return false
 		}
-		if slices.ContainsFunc(s.required, func(name string) bool { return name == string(quoted[1:len(quoted)-1]) }) {
+		if child.required {
 			required++ // the decoder refuses names that come twice
 		}
 		if !child.walk(d) {
@@ -174,7 +188,7 @@ func (s *sketch) walkObject(d *jsontext.Decoder) bool {
 		}
 	}
 	_, err := d.ReadToken()
-	return err == nil && required == len(s.required)
+	return err == nil && required == s.required
 }
 
 func (s *sketch) walkArray(d *jsontext.Decoder) bool {
