@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/connector/internal/strictjson"
 )
 
 const (
@@ -32,158 +32,161 @@ func Parse(raw []byte) (Manifest, error) {
 	if len(raw) > maxBytes {
 		return Manifest{}, fmt.Errorf("the manifest has %d bytes, over the limit of %d", len(raw), maxBytes)
 	}
-	root, malformed := parse(raw)
+	root, malformed := strictjson.Parse(raw)
 	if malformed != nil {
-		return Manifest{}, malformed
+		return Manifest{}, fault(raw, *malformed)
 	}
-	var r reader
+	r := reader{new(strictjson.Reader)}
 	m := r.manifest(root)
-	if len(r.found) == 0 {
+	found := r.Faults()
+	if len(found) == 0 {
 		return m, nil
 	}
-	slices.SortStableFunc(r.found, func(a, b found) int { return cmp.Compare(a.at, b.at) })
 	var faults []error
-	for _, f := range r.found[:min(len(r.found), maxFaults)] {
-		faults = append(faults, fault(raw, f.at, f.pointer, f.problem))
+	for _, f := range found[:min(len(found), maxFaults)] {
+		faults = append(faults, fault(raw, f))
 	}
 	return Manifest{}, errors.Join(faults...)
 }
 
-func (r *reader) manifest(root node) (m Manifest) {
-	var auth, output, capabilities node
-	r.object(root, "", map[string]field{
-		"manifest": {read: func(n node, at string) {
-			if n.kind != '0' || n.text != strconv.Itoa(Format) {
-				r.fault(n, at, "must be the number %d, the only format there is", Format)
+// A reader knows the manifest's keys.
+type reader struct{ *strictjson.Reader }
+
+func (r reader) manifest(root strictjson.Node) (m Manifest) {
+	var auth, output, capabilities strictjson.Node
+	r.Object(root, "", map[string]strictjson.Field{
+		"manifest": {Read: func(n strictjson.Node, at string) {
+			if n.Kind != '0' || n.Text != strconv.Itoa(Format) {
+				r.Fault(n, at, "must be the number %d, the only format there is", Format)
 			}
 			m.Format = Format
 		}},
-		"id":                   r.matches(&m.ID, idPattern, "a lower-case name"),
-		"version":              r.matches(&m.Version, versionPattern, "a semantic version"),
-		"owner":                r.text(&m.Owner),
-		"provider":             r.text(&m.Provider),
-		"provider_api_version": r.text(&m.ProviderVersion),
-		"endpoint_profile":     optional(r.matches(&m.EndpointProfile, refPattern, "the name of a profile")),
-		"auth":                 {read: func(n node, _ string) { auth = n }},
-		"capabilities":         {read: func(n node, _ string) { capabilities = n }},
-		"output":               {read: func(n node, _ string) { output = n }},
-		"limitations":          r.texts(&m.Limitations),
+		"id":                   r.Matches(&m.ID, idPattern, "a lower-case name"),
+		"version":              r.Matches(&m.Version, versionPattern, "a semantic version"),
+		"owner":                r.Text(&m.Owner),
+		"provider":             r.Text(&m.Provider),
+		"provider_api_version": r.Text(&m.ProviderVersion),
+		"endpoint_profile":     strictjson.Optional(r.Matches(&m.EndpointProfile, refPattern, "the name of a profile")),
+		"auth":                 {Read: func(n strictjson.Node, _ string) { auth = n }},
+		"capabilities":         {Read: func(n strictjson.Node, _ string) { capabilities = n }},
+		"output":               {Read: func(n strictjson.Node, _ string) { output = n }},
+		"limitations":          r.Texts(&m.Limitations),
 	})
-	if auth.kind != 0 {
-		r.object(auth, "/auth", map[string]field{
-			"kind":             r.matches((*string)(&m.Auth.Kind), idPattern, "a credential kind"),
-			"scopes":           r.texts(&m.Auth.Scopes),
-			"credential_store": optional(r.matches(&m.Auth.CredentialStore, refPattern, "the name of a store")),
+	if auth.Kind != 0 {
+		r.Object(auth, "/auth", map[string]strictjson.Field{
+			"kind":             r.Matches((*string)(&m.Auth.Kind), idPattern, "a credential kind"),
+			"scopes":           r.Texts(&m.Auth.Scopes),
+			"credential_store": strictjson.Optional(r.Matches(&m.Auth.CredentialStore, refPattern, "the name of a store")),
 		})
 	}
-	if output.kind != 0 {
-		r.object(output, "/output", map[string]field{
-			"excluded":  r.texts(&m.Output.Excluded),
-			"preserved": r.texts(&m.Output.Preserved),
+	if output.Kind != 0 {
+		r.Object(output, "/output", map[string]strictjson.Field{
+			"excluded":  r.Texts(&m.Output.Excluded),
+			"preserved": r.Texts(&m.Output.Preserved),
 		})
 		for _, name := range m.Output.Excluded {
 			if slices.Contains(m.Output.Preserved, name) {
-				r.fault(output, "/output", "excludes and preserves the same property")
+				r.Fault(output, "/output", "excludes and preserves the same property")
 				break
 			}
 		}
 	}
 	// Last, because they are read against the id and the scopes.
-	if capabilities.kind != 0 {
+	if capabilities.Kind != 0 {
 		m.Capabilities = r.capabilities(capabilities, m)
 	}
 	return m
 }
 
-func (r *reader) capabilities(list node, m Manifest) []Capability {
+func (r reader) capabilities(list strictjson.Node, m Manifest) []Capability {
 	const at = "/capabilities"
-	if list.kind != '[' {
-		r.fault(list, at, "must be a list")
+	if list.Kind != '[' {
+		r.Fault(list, at, "must be a list")
 		return nil
 	}
-	if len(list.items) == 0 {
-		r.fault(list, at, "is empty")
+	if len(list.Items) == 0 {
+		r.Fault(list, at, "is empty")
 	}
 	all := []Capability{}
 	names := map[string]bool{}
-	for i, item := range list.items {
+	for i, item := range list.Items {
 		pointer := at + "/" + strconv.Itoa(i)
 		all = append(all, r.capability(item, pointer, m, names))
 	}
 	return all
 }
 
-func (r *reader) capability(n node, at string, m Manifest, names map[string]bool) (c Capability) {
-	r.object(n, at, map[string]field{
-		"name": {read: func(n node, at string) {
-			r.matches(&c.Name, namePattern, "connector.operation, in lower case").read(n, at)
+func (r reader) capability(n strictjson.Node, at string, m Manifest, names map[string]bool) (c Capability) {
+	r.Object(n, at, map[string]strictjson.Field{
+		"name": {Read: func(n strictjson.Node, at string) {
+			r.Matches(&c.Name, namePattern, "connector.operation, in lower case").Read(n, at)
 			if c.Name == "" {
 				return
 			}
 			if m.ID != "" && !strings.HasPrefix(c.Name, m.ID+".") {
-				r.fault(n, at, "must begin with the connector's id and a dot")
+				r.Fault(n, at, "must begin with the connector's id and a dot")
 			}
 			if names[c.Name] {
-				r.fault(n, at, "names a capability that is there already")
+				r.Fault(n, at, "names a capability that is there already")
 			}
 			names[c.Name] = true
 		}},
-		"scopes": {read: func(n node, at string) {
-			r.texts(&c.Scopes).read(n, at)
-			if n.kind == '[' && len(n.items) == 0 {
-				r.fault(n, at, "is empty: a capability needs at least one scope")
+		"scopes": {Read: func(n strictjson.Node, at string) {
+			r.Texts(&c.Scopes).Read(n, at)
+			if n.Kind == '[' && len(n.Items) == 0 {
+				r.Fault(n, at, "is empty: a capability needs at least one scope")
 			}
-			for i, scope := range n.items {
-				if scope.kind == '"' && m.Auth.Scopes != nil && !slices.Contains(m.Auth.Scopes, scope.text) {
-					r.fault(scope, at+"/"+strconv.Itoa(i), "is a scope that auth never asks for")
+			for i, scope := range n.Items {
+				if scope.Kind == '"' && m.Auth.Scopes != nil && !slices.Contains(m.Auth.Scopes, scope.Text) {
+					r.Fault(scope, at+"/"+strconv.Itoa(i), "is a scope that auth never asks for")
 				}
 			}
 		}},
-		"effect": {read: func(n node, at string) {
+		"effect": {Read: func(n strictjson.Node, at string) {
 			c.Effect = class(r, n, at, connector.EffectRead, connector.EffectIrreversible)
 		}},
-		"sensitivity": {read: func(n node, at string) {
+		"sensitivity": {Read: func(n strictjson.Node, at string) {
 			c.Sensitivity = class(r, n, at, connector.SensitivityPublic, connector.SensitivityRestricted)
 		}},
-		"approval": {read: func(n node, at string) {
-			if n.kind != 't' && n.kind != 'f' {
-				r.fault(n, at, "must be true or false")
+		"approval": {Read: func(n strictjson.Node, at string) {
+			if n.Kind != 't' && n.Kind != 'f' {
+				r.Fault(n, at, "must be true or false")
 			}
-			c.Approval = n.kind == 't'
+			c.Approval = n.Kind == 't'
 		}},
-		"dedupe": optional(field{read: func(n node, at string) { c.Dedupe = r.dedupe(n, at) }}),
+		"dedupe": strictjson.Optional(strictjson.Field{Read: func(n strictjson.Node, at string) { c.Dedupe = r.dedupe(n, at) }}),
 		// Present and empty would be a deprecation without a reason.
-		"deprecated": optional(r.text(&c.Deprecated)),
+		"deprecated": strictjson.Optional(r.Text(&c.Deprecated)),
 	})
 	if c.Effect > connector.EffectRead {
-		if member, ok := n.member("approval"); ok && member.kind == 'f' {
-			r.fault(member, at+"/approval", "must be true: every write is approved")
+		if member, ok := n.Member("approval"); ok && member.Kind == 'f' {
+			r.Fault(member, at+"/approval", "must be true: every write is approved")
 		}
-		if _, ok := n.member("dedupe"); !ok {
-			r.fault(n, at, "is a write and lacks the key dedupe; say none if the provider recognises no repeat")
+		if _, ok := n.Member("dedupe"); !ok {
+			r.Fault(n, at, "is a write and lacks the key dedupe; say none if the provider recognises no repeat")
 		}
-	} else if member, ok := n.member("dedupe"); ok && c.Effect == connector.EffectRead {
-		r.fault(member, at+"/dedupe", "is for writes, and this is a read")
+	} else if member, ok := n.Member("dedupe"); ok && c.Effect == connector.EffectRead {
+		r.Fault(member, at+"/dedupe", "is for writes, and this is a read")
 	}
 	return c
 }
 
-func (r *reader) dedupe(n node, at string) *Dedupe {
+func (r reader) dedupe(n strictjson.Node, at string) *Dedupe {
 	var d Dedupe
-	r.object(n, at, map[string]field{
-		"kind": {read: func(n node, at string) {
+	r.Object(n, at, map[string]strictjson.Field{
+		"kind": {Read: func(n strictjson.Node, at string) {
 			known := []string{"none", string(connector.DedupeHeader), string(connector.DedupeField), string(connector.DedupeMarker)}
-			if n.kind != '"' || !slices.Contains(known, n.text) {
-				r.fault(n, at, "must be one of %s", strings.Join(known, ", "))
+			if n.Kind != '"' || !slices.Contains(known, n.Text) {
+				r.Fault(n, at, "must be one of %s", strings.Join(known, ", "))
 				return
 			}
-			d.Kind = n.text
+			d.Kind = n.Text
 		}},
-		"name": optional(r.text(&d.Name)),
+		"name": strictjson.Optional(r.Text(&d.Name)),
 	})
 	needs := d.Kind == string(connector.DedupeHeader) || d.Kind == string(connector.DedupeField)
 	if needs && d.Name == "" {
-		r.fault(n, at, "needs the name of the %s", d.Kind)
+		r.Fault(n, at, "needs the name of the %s", d.Kind)
 	}
 	return &d
 }
@@ -193,14 +196,14 @@ func (r *reader) dedupe(n node, at string) *Dedupe {
 func class[C interface {
 	~int
 	String() string
-}](r *reader, n node, at string, low, high C) C {
+}](r reader, n strictjson.Node, at string, low, high C) C {
 	var known []string
 	for c := low; c <= high; c++ {
-		if n.kind == '"' && n.text == c.String() {
+		if n.Kind == '"' && n.Text == c.String() {
 			return c
 		}
 		known = append(known, c.String())
 	}
-	r.fault(n, at, "must be one of %s", strings.Join(known, ", "))
+	r.Fault(n, at, "must be one of %s", strings.Join(known, ", "))
 	return 0
 }
