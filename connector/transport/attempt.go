@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"net/http/httptrace"
 	"sync"
 	"time"
@@ -19,6 +20,20 @@ type attempt struct {
 	room  [1]connector.Attempt
 	conns int
 	ended bool
+	most  int // requests that cancel allows; 0: any number
+
+	cancel context.CancelFunc
+}
+
+// limit ends the round trip when net/http wants to send more than n requests
+// by itself: over HTTP/2 it would go on for a minute, past every budget.
+func (a *attempt) limit(n int, cancel context.CancelFunc) { a.most, a.cancel = n, cancel }
+
+// exceeded reports whether limit ended the round trip.
+func (a *attempt) exceeded() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.most > 0 && a.conns > a.most
 }
 
 func newAttempt(n int, waited time.Duration) *attempt {
@@ -39,6 +54,9 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 		last := &a.rows[len(a.rows)-1]
 		last.Stop = stopReplayed
 		a.rows = append(a.rows, connector.Attempt{N: last.N + 1, Started: time.Now()})
+	}
+	if a.most > 0 && a.conns > a.most {
+		a.cancel()
 	}
 }
 

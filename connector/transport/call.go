@@ -41,8 +41,15 @@ type call struct {
 	answer   answer        // the last one
 	wait     time.Duration // before the next attempt
 	failed   int
+	route    *route
 	version  int64 // of the credential last used
 	rejected int64 // version that got 401
+
+	cacheable     bool
+	unconditional bool // nothing stored is asked about
+	refetch       bool // a 304 came that nothing stored fits
+	key           pageKey
+	page          *page // what the last request asked about
 }
 
 // An answer is what came back, also when the body can't be used.
@@ -52,6 +59,8 @@ type answer struct {
 	body   []byte
 	at     time.Time
 	wait   time.Duration
+	quota  []connector.Quota
+	stored bool // the body is a kept one
 }
 
 // take checks a request and copies it.
@@ -85,6 +94,7 @@ func (c *call) take(class connector.Class, r connector.Request) error {
 	if r.Unchanged != "" {
 		c.header["If-None-Match"] = []string{r.Unchanged}
 	}
+	c.cacheable = r.Cacheable && r.Unchanged == "" && c.method == http.MethodGet
 	if c.write {
 		c.body = slices.Clone(r.Body)
 		if r.ContentType != "" {
@@ -132,6 +142,18 @@ func reserved(name string) bool {
 		return true
 	}
 	return strings.HasPrefix(name, "proxy-")
+}
+
+// modest reports whether a header leaves alone what is between us and a proxy
+// (Proxy-Authorization would go to the origin, RFC 9110 11.7.2) and Expect,
+// whose interim answer can be mistaken for the next request's.
+func modest(h http.Header) bool {
+	for name := range h {
+		if len(name) >= 6 && (strings.EqualFold(name[:6], "proxy-") || strings.EqualFold(name, "expect")) {
+			return false
+		}
+	}
+	return true
 }
 
 // run sends the request, follows a read's redirects and builds the response.
@@ -200,19 +222,29 @@ func (c *call) send(ctx context.Context) error {
 
 // RoundTrip is one attempt, from the gate to the last byte of the body.
 func (c *call) RoundTrip(skeleton *http.Request) (*http.Response, error) {
-	c.answer = answer{}
 	if err := c.ep.admit(skeleton.URL); err != nil {
 		return nil, err
 	}
 	ctx := skeleton.Context()
+	if err := c.cool(ctx); err != nil {
+		return nil, err
+	}
+	c.answer = answer{}
 	credential, err := c.t.credentials.Authorize(ctx, c.conn, c.rejected)
 	if err != nil {
 		return nil, &errCredential{err}
 	}
 	a := newAttempt(len(c.attempts)+1, c.wait)
 	c.wait = 0
-	wire := skeleton.WithContext(httptrace.WithClientTrace(ctx, &a.trace))
-	wire.Header = make(http.Header, len(c.header)+1)
+	sending := ctx
+	if c.ep.profile.HTTP2 && !c.write {
+		var cancel context.CancelFunc
+		sending, cancel = context.WithCancel(ctx)
+		defer cancel()
+		a.limit(max(1, maxReads-1-c.failed), cancel)
+	}
+	wire := skeleton.WithContext(httptrace.WithClientTrace(sending, &a.trace))
+	wire.Header = make(http.Header, len(c.header)+2)
 	for name, values := range c.header {
 		wire.Header[name] = values
 	}
@@ -223,7 +255,11 @@ func (c *call) RoundTrip(skeleton *http.Request) (*http.Response, error) {
 	if err := credential.Apply(wire); err != nil {
 		return nil, &errCredential{err}
 	}
+	if !modest(wire.Header) {
+		return nil, &errCredential{connector.Fail(connector.CodeInternal, "a credential sets a header of the connection or of a proxy")}
+	}
 	c.version = credential.Version()
+	c.ask(wire)
 	// A credential that changed more than headers must not move the request.
 	wire.URL, wire.Host, wire.GetBody = skeleton.URL, "", nil
 
@@ -235,17 +271,25 @@ func (c *call) RoundTrip(skeleton *http.Request) (*http.Response, error) {
 	var stop string
 	if err == nil {
 		c.answer = answer{status: resp.StatusCode, header: resp.Header, at: time.Now()}
-		c.answer.wait = retryAfter(resp.Header, c.answer.at)
+		c.answer.limits()
 		c.answer.body, err = readBody(resp, bodyRules{ok: c.ep.limits.BodyBytes, fail: c.ep.limits.ErrorBodyBytes, json: true})
 		resp.Body = http.NoBody
+		c.heed(ctx)
+	} else if a.exceeded() && ctx.Err() == nil {
+		err = errReplays
+	}
+	status := c.answer.status
+	if err == nil {
+		err = c.keep()
 	}
 	if err != nil {
 		stop = describe(ctx, err)
 	}
-	rows := a.end(c.answer.status, stop)
+	rows := a.end(status, stop)
 	c.failed += len(rows) - 1 // what the pool repeated is not to be had again
 	c.attempts, c.fresh = append(c.attempts, rows...), true
 	c.t.note(ctx, c.ep, c.conn.ID, c.method, c.attempts, err)
+	c.t.attempted(ctx, c.ep, skeleton.URL, c.method, rows, err)
 	if err != nil {
 		return nil, err
 	}

@@ -104,7 +104,11 @@ func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 // that an exception for one host does not open anything for another.
 func (e *endpoint) dialer(nat64 []netip.Prefix, resolver *net.Resolver) func(context.Context, string, string) (net.Conn, error) {
 	dialers := map[string]*net.Dialer{}
-	for _, o := range append([]origin{e.base}, e.auth...) {
+	targets := append([]origin{e.base}, e.auth...)
+	if e.proxyURL != nil {
+		targets = []origin{e.proxy} // nothing goes around it
+	}
+	for _, o := range targets {
 		dialers[o.dial] = &net.Dialer{
 			Timeout:        e.limits.Dial,
 			KeepAlive:      0, // the system's default interval

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -23,6 +24,7 @@ type endpoint struct {
 	pool    pool            // reads
 	once    *http.Transport // writes and exchanges: a connection each
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	noted   atomic.Int32 // state of the breaker that the log knows; zero is closed
 
 	mu    sync.Mutex // guards the three below
 	lanes map[laneKey]*lane
@@ -46,16 +48,24 @@ func newEndpoint(p Profile, nat64 []netip.Prefix, resolver *net.Resolver) (*endp
 		secure.RootCAs.AppendCertsFromPEM(p.Roots)
 	}
 	dial := e.dialer(nat64, resolver)
-	e.pool.fresh = func() *http.Transport { return newHTTP(dial, secure, e.limits) }
+	e.pool.fresh = func() *http.Transport {
+		t := newHTTP(dial, secure, e.limits)
+		e.tunnel(t)
+		if p.HTTP2 {
+			speakHTTP2(t, e.limits)
+		}
+		return t
+	}
 	e.once = newHTTP(dial, secure, e.limits)
 	e.once.DisableKeepAlives = true
+	e.tunnel(e.once)
 	e.breaker = newBreaker(p.Name)
 	return e, nil
 }
 
-// newHTTP has no proxy, because a proxy hides the address that the guard
-// checks. It speaks HTTP/1.1 alone: HTTP/2 has replays of its own and makes it
-// unprovable whether a request was written.
+// newHTTP has no proxy but the profile's, because a proxy hides the address
+// that the guard checks. It speaks HTTP/1.1 alone: HTTP/2 has replays of its own
+// and makes it unprovable whether a request was written.
 func newHTTP(dial func(context.Context, string, string) (net.Conn, error), secure *tls.Config, l Limits) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -127,6 +137,7 @@ func (e *endpoint) lane(conn connector.Connection) *lane {
 	l := e.lanes[key]
 	if l == nil {
 		l = newLane(e.limits)
+		l.routes.prefix = keyPrefix(conn)
 		e.lanes[key] = l
 	}
 	l.touch(now)

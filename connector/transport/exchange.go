@@ -49,7 +49,7 @@ func (t *Transport) Exchange(ctx context.Context, profile string, r Exchange) (c
 	var got answer
 	if err == nil {
 		got = answer{status: resp.StatusCode, header: resp.Header, at: time.Now()}
-		got.wait = retryAfter(resp.Header, got.at)
+		got.limits()
 		got.body, err = readBody(resp, bodyRules{ok: maxExchange, fail: maxExchange})
 	}
 	var stop string
@@ -58,6 +58,7 @@ func (t *Transport) Exchange(ctx context.Context, profile string, r Exchange) (c
 	}
 	rows := a.end(got.status, stop)
 	t.note(ctx, ep, "", wire.Method, rows, err)
+	t.attempted(ctx, ep, wire.URL, wire.Method, rows, err)
 	out := got.response(ep.profile.RequestIDHeader, rows)
 	if err == nil {
 		return out, nil

@@ -28,6 +28,7 @@ func failure(ctx context.Context, err error) *connector.Error {
 		stop   *errBlocked
 		cred   *errCredential
 		answer *bodyFault
+		tunnel *errTunnel
 	)
 	switch {
 	case errors.As(err, &stop):
@@ -41,6 +42,8 @@ func failure(ctx context.Context, err error) *connector.Error {
 	case errors.As(err, &cred):
 		e := *connector.AsError(cred.err)
 		return &e
+	case errors.As(err, &tunnel):
+		return tunnel.coded()
 	case errors.As(err, &answer):
 		return &connector.Error{Code: answer.code, Message: answer.why, Err: cause(answer.err)}
 	case err == context.Canceled, err == context.DeadlineExceeded: // while queueing
@@ -71,10 +74,13 @@ func mayPass(err error) bool {
 		stop   *errBlocked
 		cred   *errCredential
 		answer *bodyFault
+		tunnel *errTunnel
 	)
 	switch {
 	case errors.As(err, &answer):
 		return answer.cut
+	case errors.As(err, &tunnel):
+		return tunnel.passing()
 	case errors.As(err, &own), errors.As(err, &stop), errors.As(err, &cred), isCertificate(err), isHeaderOverflow(err):
 		return false
 	}
@@ -96,9 +102,11 @@ func isCertificate(err error) bool {
 	return errors.As(err, &verify) || errors.As(err, &host) || errors.As(err, &authority) || errors.As(err, &invalid)
 }
 
-// isHeaderOverflow knows net/http's error by its text: it has no type.
+// isHeaderOverflow knows net/http's errors by their texts: they have no type.
+// The second one is HTTP/2's.
 func isHeaderOverflow(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "response headers exceeded")
+	return err != nil && (strings.Contains(err.Error(), "response headers exceeded") ||
+		strings.Contains(err.Error(), "response header list larger than advertised limit"))
 }
 
 // cause keeps of a network error what an operator needs and programs test for,

@@ -19,6 +19,7 @@ type lane struct {
 	queue   int32
 	limiter *rate.Limiter
 	used    atomic.Int64 // unix nanoseconds
+	routes  routes
 
 	mu     sync.Mutex // guards budget, 0 <= budget <= most
 	budget int

@@ -54,19 +54,33 @@ func (e PrivateException) validate() error {
 	return validHostname(e.Host)
 }
 
-// parseOrigin splits a profile's URL into its origin and path. Only spellings
-// that every parser reads alike pass.
+// parseOrigin splits a profile's URL into its origin and path.
 func parseOrigin(raw string, exceptions []PrivateException) (origin, string, error) {
+	o, rest, excepted, err := readOrigin(raw, exceptions)
+	if err != nil {
+		return origin{}, "", err
+	}
+	if o.scheme == "http" && (len(excepted) == 0 || slices.ContainsFunc(excepted, func(e PrivateException) bool {
+		return !within(e.Prefix, loopback)
+	})) {
+		return origin{}, "", errors.New("plain http is for loopback exceptions only")
+	}
+	return o, rest, nil
+}
+
+// readOrigin also returns the exceptions that are about this host and port.
+// Only spellings that every parser reads alike pass.
+func readOrigin(raw string, exceptions []PrivateException) (o origin, rest string, excepted []PrivateException, err error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || !printable(raw): // the cause would quote the URL
-		return origin{}, "", errors.New("not a URL")
+		return origin{}, "", nil, errors.New("not a URL")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return origin{}, "", errors.New("the scheme is not https")
+		return origin{}, "", nil, errors.New("the scheme is not https")
 	case u.Opaque != "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(raw, "#"):
-		return origin{}, "", errors.New("only scheme, host, port and path may be given")
+		return origin{}, "", nil, errors.New("only scheme, host, port and path may be given")
 	}
-	o := origin{scheme: u.Scheme, host: u.Hostname(), port: 443}
+	o = origin{scheme: u.Scheme, host: u.Hostname(), port: 443}
 	if u.Scheme == "http" {
 		o.port = 80
 	}
@@ -75,35 +89,30 @@ func parseOrigin(raw string, exceptions []PrivateException) (origin, string, err
 		text := u.Host[i+1:]
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || n == 0 || strconv.FormatUint(n, 10) != text {
-			return origin{}, "", errors.New("the port is not a plain number from 1 to 65535")
+			return origin{}, "", nil, errors.New("the port is not a plain number from 1 to 65535")
 		}
 		o.port = uint16(n)
 	}
-	excepted := slices.DeleteFunc(slices.Clone(exceptions), func(e PrivateException) bool {
+	excepted = slices.DeleteFunc(slices.Clone(exceptions), func(e PrivateException) bool {
 		return e.Host != o.host || e.Port != o.port
 	})
 	if addr, err := netip.ParseAddr(o.host); err == nil {
 		// A literal has no name that could be verified or allowed; it is only
 		// let in where an administrator spelled out the address range as well.
 		if len(excepted) == 0 || addr.Zone() != "" || addr.Is4In6() || addr.String() != o.host {
-			return origin{}, "", errors.New("an address instead of a name needs a private exception")
+			return origin{}, "", nil, errors.New("an address instead of a name needs a private exception")
 		}
 	} else if err := validHostname(o.host); err != nil {
-		return origin{}, "", err
+		return origin{}, "", nil, err
 	} else if !strings.Contains(o.host, ".") && len(excepted) == 0 {
-		return origin{}, "", errors.New("a name without a dot needs a private exception")
-	}
-	if o.scheme == "http" && (len(excepted) == 0 || slices.ContainsFunc(excepted, func(e PrivateException) bool {
-		return !within(e.Prefix, loopback)
-	})) {
-		return origin{}, "", errors.New("plain http is for loopback exceptions only")
+		return origin{}, "", nil, errors.New("a name without a dot needs a private exception")
 	}
 	o.dial = net.JoinHostPort(o.host, strconv.Itoa(int(o.port)))
 	o.urlHost = o.dial
 	if o.port == standard {
 		o.urlHost = strings.TrimSuffix(o.dial, ":"+strconv.Itoa(int(standard)))
 	}
-	return o, u.EscapedPath(), nil
+	return o, u.EscapedPath(), excepted, nil
 }
 
 // validHostname accepts lower-case ASCII names only. A numeric last label is

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,16 @@ type Profile struct {
 	// Roots are PEM certificates that are trusted instead of the system's.
 	// Empty: the system's. There is no way to switch verification off.
 	Roots []byte
+	// Proxy is http://[user:password@]host[:port] of an egress proxy that every
+	// request of this profile is tunnelled through with CONNECT. Empty: none;
+	// the environment is never asked. Its host and port need an entry in
+	// Private. The proxy resolves the provider's name, so the address check
+	// of this package is about the proxy alone and the proxy has to refuse
+	// private targets. Holds a password: not to be shown or logged.
+	Proxy string
+	// HTTP2 lets reads use HTTP/2 if the server offers it. Writes and exchanges
+	// stay on HTTP/1.1, where it is provable whether a request was written.
+	HTTP2 bool
 	// RequestIDHeader is where the provider puts its id of a request. Empty:
 	// X-Request-Id.
 	RequestIDHeader string
@@ -120,6 +131,9 @@ type places struct {
 	base   origin
 	prefix string // of every path; no trailing slash
 	auth   []origin
+
+	proxy    origin
+	proxyURL *url.URL // nil: no proxy
 }
 
 func (p Profile) parse() (places, error) {
@@ -143,6 +157,15 @@ func (p Profile) parse() (places, error) {
 		}
 		fault(fmt.Sprintf("authorization origin %d", i), err)
 		at.auth = append(at.auth, o)
+	}
+	if p.Proxy != "" {
+		at.proxy, at.proxyURL, err = parseProxy(p.Proxy, p.Private)
+		fault("proxy", err)
+		for _, o := range append([]origin{at.base}, at.auth...) {
+			if o.host != "" {
+				fault("proxy", o.throughProxy(p.Private))
+			}
+		}
 	}
 	for i, e := range p.Private {
 		fault(fmt.Sprintf("private exception %d", i), e.validate())
@@ -180,7 +203,7 @@ func (l Limits) validate() error {
 
 // equal spares rebuilding pools for a profile that did not change.
 func (p Profile) equal(q Profile) bool {
-	return p.Name == q.Name && p.BaseURL == q.BaseURL && p.RequestIDHeader == q.RequestIDHeader &&
+	return p.Name == q.Name && p.BaseURL == q.BaseURL && p.Proxy == q.Proxy && p.HTTP2 == q.HTTP2 && p.RequestIDHeader == q.RequestIDHeader &&
 		p.Limits == q.Limits && slices.Equal(p.AuthOrigins, q.AuthOrigins) && slices.Equal(p.Private, q.Private) &&
 		slices.Equal(p.Roots, q.Roots) && slices.Equal(p.RefusesBeforeProcessing, q.RefusesBeforeProcessing)
 }

@@ -17,18 +17,23 @@ func (c *call) respond() connector.Response {
 func (a answer) response(idHeader string, attempts []connector.Attempt) connector.Response {
 	r := connector.Response{
 		Status: a.status, Header: a.header, Body: a.body, FetchedAt: a.at, RetryAfter: a.wait, Attempts: attempts,
+		Quota: a.quota, FromCache: a.stored, Revalidated: a.stored,
 	}
 	if a.header != nil {
-		if idHeader == "" {
-			idHeader = "X-Request-Id"
-		}
-		r.RequestID = clean(a.header.Get(idHeader))
+		r.RequestID = clean(a.header.Get(requestID(idHeader)))
 		// Nothing that could act as a credential leaves with the answer.
 		for _, name := range []string{"Set-Cookie", "Authorization", "Proxy-Authorization", "Authentication-Info"} {
 			delete(a.header, name)
 		}
 	}
 	return r
+}
+
+func requestID(header string) string {
+	if header == "" {
+		return "X-Request-Id"
+	}
+	return header
 }
 
 // clean makes a foreign id fit for logs and records.

@@ -50,6 +50,10 @@ func (c *call) decide(ctx context.Context, resp *http.Response, err error) (agai
 		// Once: the version we sent is reported, and a new one asked for.
 		c.rejected, c.wait = c.version, 0
 		return true, stopDone
+	case err == nil && c.refetch:
+		// Once, and without a condition: see keep.
+		c.refetch, c.unconditional, c.wait = false, true, 0
+		return true, stopDone
 	case err == nil && (c.write || !transient(resp.StatusCode)):
 		return false, stopDone
 	case err != nil && !mayPass(err):

@@ -21,10 +21,17 @@ type Config struct {
 	// Do is CONNECTION_REQUIRED then.
 	Credentials Credentials
 	Logger      *slog.Logger // nil: discard
+	Observer    Observer     // nil: nobody is told
 	// NAT64 are the operator's own translation prefixes, /96 each, in which an
 	// IPv6 address means an IPv4 one (RFC 6052). Empty: none; the well-known
 	// prefix is always refused.
 	NAT64 []netip.Prefix
+	// Cooldowns are what other processes share; nil: this process alone.
+	Cooldowns Cooldowns
+	// CacheBytes and CacheEntries bound the answers that are kept for
+	// [connector.Request.Cacheable]. Zero: 16 MiB and 1024; negative: refused.
+	CacheBytes   int64
+	CacheEntries int
 }
 
 // Credentials finds what authorizes the requests of a connection. It is asked
@@ -48,8 +55,11 @@ type Transport struct {
 	profiles    Profiles
 	credentials Credentials
 	log         *slog.Logger
+	observer    Observer // may be nil
 	nat64       []netip.Prefix
 	resolver    *net.Resolver // nil: the system's; tests bring name servers
+	cooldowns   Cooldowns
+	cache       *cache
 	firstWait   time.Duration // ceiling of the first wait before a retry
 
 	mu        sync.Mutex // guards the two below
@@ -72,8 +82,17 @@ func New(c Config) (*Transport, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.CacheBytes < 0 || c.CacheEntries < 0 {
+		return nil, errors.New("a bound of the cache is negative")
+	}
+	fill(&c.CacheBytes, defaultCacheBytes)
+	fill(&c.CacheEntries, defaultCacheEntries)
+	if c.Cooldowns == nil {
+		c.Cooldowns = new(InProcess)
+	}
 	return &Transport{
-		profiles: c.Profiles, credentials: c.Credentials, log: c.Logger, nat64: slices.Clone(c.NAT64),
+		cooldowns: c.Cooldowns, cache: newCache(c.CacheBytes, c.CacheEntries),
+		profiles: c.Profiles, credentials: c.Credentials, log: c.Logger, observer: c.Observer, nat64: slices.Clone(c.NAT64),
 		firstWait: firstWait, endpoints: map[string]*endpoint{},
 	}, nil
 }
@@ -87,6 +106,12 @@ func (t *Transport) Close() {
 	for _, e := range t.endpoints {
 		e.close()
 	}
+}
+
+// Forget drops what is kept of a connection's answers. It is for connections
+// that end: those that change are noticed by their AuthzVersion.
+func (t *Transport) Forget(tenant connector.TenantID, connection connector.ConnectionID) {
+	t.cache.forget(tenant, connection)
 }
 
 // endpoint finds the live form of a profile, and builds it anew, with empty
@@ -123,6 +148,12 @@ func (t *Transport) endpoint(name string) (*endpoint, error) {
 // documentation for what an error means; for a write its Effect says whether
 // anything can have reached the provider. Attempts is filled in both cases.
 func (t *Transport) Do(ctx context.Context, conn connector.Connection, class connector.Class, r connector.Request) (connector.Response, error) {
+	resp, err := t.do(ctx, conn, class, r)
+	t.called(ctx, conn, class, r, resp, err)
+	return resp, err
+}
+
+func (t *Transport) do(ctx context.Context, conn connector.Connection, class connector.Class, r connector.Request) (connector.Response, error) {
 	c, err := t.prepare(conn, class, r)
 	if err != nil {
 		return connector.Response{}, refuse(err, class == connector.ClassWrite)
@@ -165,5 +196,6 @@ func (t *Transport) prepare(conn connector.Connection, class connector.Class, r 
 		return nil, err
 	}
 	c.lane = ep.lane(conn)
+	c.route = c.lane.routes.find(c.write, r.Path)
 	return c, nil
 }
