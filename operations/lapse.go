@@ -16,10 +16,11 @@ func (l *Ledger) overdue(r *row, now time.Time) bool {
 }
 
 // gaveUp tells whether an operation has been looked up for long enough. One
-// that nobody has looked at yet gets its look, however long the outage was.
+// that nobody has looked at yet gets its look, however long the outage was. The
+// last look is due at the very end of that time, and has a lease's time to come.
 func (l *Ledger) gaveUp(r *row, now time.Time) bool {
 	return r.state == connector.StateUnknown && r.looks > 0 && !now.Before(r.leaseUntil) &&
-		!now.Before(r.dispatchedAt.Add(l.giveUp))
+		!now.Before(r.dispatchedAt.Add(l.giveUp+l.lease))
 }
 
 // lapse writes what time alone has decided. The claim of a lapsed lease stays
@@ -84,7 +85,7 @@ func (l *Ledger) lapseAll(ctx context.Context, query string) (int, error) {
 		}
 		args := []any{moment(now)}
 		if query == lapsedLooks {
-			args = append(args, moment(now.Add(-l.giveUp)))
+			args = append(args, moment(now.Add(-l.giveUp-l.lease)))
 		}
 		refs, err := l.refs(ctx, query, args...)
 		if err != nil || len(refs) == 0 {

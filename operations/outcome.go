@@ -115,11 +115,15 @@ func (l *Ledger) lookLater(ctx context.Context, tx *store.Tx, r *row, now time.T
 	if r.looks > 0 && !now.Before(deadline) {
 		return r.move(ctx, tx, now, connector.StateUnresolved, ledgerActor, joinReason("no look-up settled it in time", o.Reason))
 	}
-	delay := o.Retry
-	if delay <= 0 {
-		delay = lookDelay(r.looks)
+	r.nextLook = now.Add(o.Retry)
+	if o.Retry <= 0 {
+		r.nextLook = now.Add(lookDelay(r.looks))
+		// Absence is believed from the settle time on, so a look then is worth
+		// more than all before.
+		if settled := r.dispatchedAt.Add(r.settle); now.Before(settled) && r.nextLook.After(settled) {
+			r.nextLook = settled
+		}
 	}
-	r.nextLook = now.Add(delay)
 	if r.nextLook.After(deadline) && now.Before(deadline) {
 		r.nextLook = deadline
 	}

@@ -219,6 +219,7 @@ func TestT04AbsenceIsNotBelievedBeforeTheSettleTime(t *testing.T) {
 func TestLooksSlowDownAndEndWithAPerson(t *testing.T) {
 	each(t, func(t *testing.T, b *bench) {
 		c := b.dispatched("step-1")
+		b.pass(10 * time.Second) // the settle time
 		rec := b.finish(c, connector.Outcome{State: connector.StateUnknown})
 		var delays []time.Duration
 		for range 9 {
@@ -250,6 +251,33 @@ func TestLooksSlowDownAndEndWithAPerson(t *testing.T) {
 		rec = b.finish(look, connector.Outcome{State: connector.StateUnknown, Reason: "UNAVAILABLE"})
 		if rec.State != connector.StateUnresolved || !strings.Contains(rec.Reason, "UNAVAILABLE") || !rec.NextLook.IsZero() {
 			t.Errorf("record = %s (%s), next look %v", rec.State, rec.Reason, rec.NextLook)
+		}
+	})
+}
+
+// Guarantee: TIX5
+func TestE10ALookIsDueAtTheSettleTimeAndOneAtTheEnd(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		c := b.dispatched("step-1")
+		rec := b.finish(c, connector.Outcome{State: connector.StateUnknown})
+		for range 3 { // far apart, were it not for the settle time
+			rec = b.finish(b.look(rec), connector.Outcome{State: connector.StateUnknown})
+		}
+		if want := rec.DispatchedAt.Add(rec.Settle); !rec.NextLook.Equal(want) {
+			t.Errorf("next look %v, want %v", rec.NextLook, want)
+		}
+		b.pass(24*time.Hour - 10*time.Minute)
+		rec = b.finish(b.look(rec), connector.Outcome{State: connector.StateUnknown})
+		b.pass(10*time.Minute + time.Second)
+		if s, err := b.Sweep(t.Context()); err != nil || s != (Swept{}) {
+			t.Errorf("swept %+v (%v) before the last look", s, err)
+		}
+		if due := b.due(); len(due) != 1 {
+			t.Errorf("due = %v, want the last look", due)
+		}
+		b.pass(time.Minute) // nobody came
+		if s, err := b.Sweep(t.Context()); err != nil || s != (Swept{Unresolved: 1}) {
+			t.Errorf("swept %+v (%v), want one unresolved", s, err)
 		}
 	})
 }
