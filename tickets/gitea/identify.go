@@ -18,6 +18,10 @@ const (
 // so Identify also tries a door that was not asked for.
 func (Driver) Identify(ctx context.Context, a *connector.Access) (connector.Identity, error) {
 	me, _, err := connector.Get[person](ctx, a, connector.Request{Path: "/api/v1/user"})
+	if err == nil && (me.ID <= 0 || me.Login == "") {
+		// Without an id every account would be the same one.
+		err = connector.Fail(connector.CodeProviderContract, "the provider does not say whose token this is")
+	}
 	if err != nil {
 		return connector.Identity{}, err
 	}
