@@ -17,8 +17,10 @@ const childVariable = "DRAWBRIDGE_CRASH_CHILD"
 // order is what a child process is told to do.
 type order struct {
 	place
-	Title string `json:"title,omitempty"` // one create that dies at Die
-	Die   string `json:"die,omitempty"`
+	Title string     `json:"title,omitempty"` // one create that dies at Die
+	Die   string     `json:"die,omitempty"`
+	Storm *stormPart `json:"storm,omitempty"`
+	Same  int        `json:"same,omitempty"` // so many identical calls at once
 }
 
 func TestMain(m *testing.M) {
@@ -48,6 +50,12 @@ func child(text string) error {
 		return err
 	}
 	defer h.close()
+	switch {
+	case o.Storm != nil:
+		return o.Storm.run(ctx, h)
+	case o.Same > 0:
+		return same(ctx, h, o)
+	}
 	asked := h.create(ctx, o.Title)
 	if asked.Pending == nil {
 		return fmt.Errorf("the first call: %s %+v", asked.Status, asked.Error)
