@@ -125,6 +125,9 @@ func (e *endpoint) dialer(nat64 []netip.Prefix, resolver *net.Resolver) func(con
 		if err != nil {
 			return nil, err
 		}
+		if e.proxyURL != nil {
+			return watch(c).hurry(e.limits.ResponseHeader), nil
+		}
 		return watch(c), nil
 	}
 }

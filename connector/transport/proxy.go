@@ -86,7 +86,9 @@ func (e *endpoint) tunnel(t *http.Transport) {
 // errTunnel is a proxy's answer other than 200. Nothing reached the provider.
 type errTunnel struct{ status int }
 
-func (e *errTunnel) Error() string { return fmt.Sprintf("the egress proxy answered with status %d", e.status) }
+func (e *errTunnel) Error() string {
+	return fmt.Sprintf("the egress proxy answered with status %d", e.status)
+}
 
 // passing answers say something about the moment, all others about the set-up.
 func (e *errTunnel) passing() bool {

@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // A watched connection knows whether somebody waits for its next byte.
@@ -21,6 +23,8 @@ type watched struct {
 	change  sync.Cond
 	reading bool
 	closed  bool
+
+	hurried atomic.Bool // a deadline runs until the first byte comes
 }
 
 func watch(c net.Conn) *watched {
@@ -33,7 +37,19 @@ func (w *watched) Read(p []byte) (int, error) {
 	w.set(&w.reading, true)
 	n, err := w.Conn.Read(p)
 	w.set(&w.reading, false)
+	if n > 0 && w.hurried.Load() {
+		w.hurried.Store(false)
+		w.Conn.SetDeadline(time.Time{})
+	}
 	return n, err
+}
+
+// hurry ends a connection whose first byte takes too long. It is for proxies:
+// net/http gives them a minute for CONNECT, also when the caller has gone.
+func (w *watched) hurry(d time.Duration) *watched {
+	w.hurried.Store(true)
+	w.Conn.SetDeadline(time.Now().Add(d))
+	return w
 }
 
 func (w *watched) Close() error {
