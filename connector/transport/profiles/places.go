@@ -122,8 +122,7 @@ func (r reader) places(p *transport.Profile, base place, auth []place, proxy pla
 		} else if valid { // whether a proxy may be used depends on all URLs
 			q := transport.Profile{BaseURL: p.BaseURL, AuthOrigins: p.AuthOrigins, Proxy: proxy.url, Private: p.Private}
 			if !sound {
-				q.Private = append(slices.Clone(q.Private), private(proxy.url)...)
-				q.Private = slices.DeleteFunc(q.Private, func(e transport.PrivateException) bool { return !e.Prefix.IsValid() })
+				q = transport.Profile{BaseURL: anywhere, Proxy: proxy.url, Private: private(proxy.url)}
 			}
 			judge(proxy, q)
 		}
