@@ -38,9 +38,10 @@ func (s *Service) commit(ctx context.Context, p *Provider, c *claim, a answer, r
 			return false, s.fenced(ctx, p, c, next)
 		}
 		s.log.ErrorContext(ctx, "renewed token is not stored yet", "connection", c.key.connection, "try", try, "error", err)
-		wait := min(50*time.Millisecond<<min(try, 6), 3*time.Second)
+		// Often enough that several tries fit into the time that heirs wait.
+		wait := min(50*time.Millisecond<<min(try, 6), s.cfg.Guard/4)
 		select {
-		case <-time.After(wait/2 + rand.N(wait/2)):
+		case <-time.After(wait/2 + rand.N(wait/2+1)):
 		case <-s.base.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Guard)
 			defer cancel()

@@ -27,7 +27,8 @@
 // processes the claim decides. The lease is longer than the HTTP timeout, and a
 // holder that was paused does not send any more. A holder that died leaves its
 // claim; after the lease, and as long again for a late commit, the next one
-// sends the same refresh token once more. If the provider refuses it, the new
+// sends the same refresh token once more, if it has had a database that answers
+// for the guard time: an outage outlives leases, and the holder must be first. If the provider refuses it, the new
 // token was lost between its answer and our disk, and the connection must be
 // made again (lost_rotation). A pair that can't be stored because the database
 // is away is kept in memory and stored later; it is not used before.

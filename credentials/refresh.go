@@ -43,7 +43,12 @@ func (s *Service) flight(ctx context.Context, r *record, refused bool) <-chan si
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Lease*3/2)
 		defer cancel()
 		defer context.AfterFunc(s.base, cancel)()
-		return nil, s.refresh(ctx, r, refused)
+		err := s.refresh(ctx, r, refused)
+		if err != nil && ctx.Err() != nil && connector.CodeOf(err) == connector.CodeDeadline {
+			// The flight's time, not that of any of those who wait.
+			err = unavailable(s.cfg.RetryBase, "the token could not be renewed in time")
+		}
+		return nil, err
 	})
 }
 
@@ -62,6 +67,7 @@ type claim struct {
 // refresh moves the connection past a version: by adopting what another
 // process did, or by claiming, sending and committing.
 func (s *Service) refresh(ctx context.Context, from *record, refused bool) error {
+	var w watch
 	for {
 		r, err := s.read(ctx, from.key, from.principal)
 		if err != nil {
@@ -85,7 +91,7 @@ func (s *Service) refresh(ctx context.Context, from *record, refused bool) error
 		case p == nil || p.ClientID != r.client || p.Issuer != r.issuer:
 			return connector.Fail(connector.CodeUnavailable, "the provider of this connection is not configured")
 		}
-		c, err := s.claim(ctx, r)
+		c, err := s.claim(ctx, r, &w)
 		if err != nil {
 			return err
 		}
@@ -113,11 +119,27 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// watch is how long the database has answered a flight without a gap. An outage
+// outlives leases, and when it is over a holder that kept its pair in memory is
+// alive beside those who take it for dead. It must come first: its pair is the
+// only good one.
+type watch struct{ since, last time.Time }
+
+func (w *watch) answered(gap time.Duration) (steady time.Duration) {
+	now := time.Now()
+	if w.since.IsZero() || now.Sub(w.last) > gap {
+		w.since = now
+	}
+	w.last = now
+	return now.Sub(w.since)
+}
+
 // claim takes the lease, durably, before anything is sent. Nil without an
 // error: somebody else holds it. A lease that ran out is left alone for as long
-// again, in which its holder may still commit; after that its refresh token
-// counts as possibly spent.
-func (s *Service) claim(ctx context.Context, r *record) (*claim, error) {
+// again, in which its holder may still commit, and until the database has been
+// there for the guard time, in which a holder tries several times; after that
+// its refresh token counts as possibly spent.
+func (s *Service) claim(ctx context.Context, r *record, w *watch) (*claim, error) {
 	c := &claim{record: r, started: time.Now()}
 	var sealed []byte
 	var answered, granted string
@@ -126,13 +148,14 @@ func (s *Service) claim(ctx context.Context, r *record) (*claim, error) {
 		if err != nil {
 			return err
 		}
+		heir := w.answered(s.cfg.Guard/2) >= s.cfg.Guard
 		err = tx.QueryRow(ctx, `UPDATE cred_tokens SET lease_tok = lease_tok + 1, lease_owner = ?, lease_exp = ?, phase = 'claimed',
 			unknown_count = unknown_count + CASE WHEN phase = 'claimed' THEN 1 ELSE 0 END
 			WHERE tenant_id = ? AND connection_id = ? AND version = ? AND sealed IS NOT NULL AND next_attempt_at <= ?
-			AND (phase = 'idle' OR lease_exp < ?)
+			AND (phase = 'idle' OR (lease_exp < ? AND ? <> 0))
 			RETURNING lease_tok, sealed, unknown_count, fail_count, answered_scopes`,
 			s.owner, millis(now.Add(s.cfg.Lease)), string(r.key.tenant), string(r.key.connection), r.version, millis(now),
-			millis(now.Add(-s.cfg.Lease))).Scan(&c.lease, &sealed, &c.unknowns, &c.fails, &answered)
+			millis(now.Add(-s.cfg.Lease)), flag(heir)).Scan(&c.lease, &sealed, &c.unknowns, &c.fails, &answered)
 		if err != nil {
 			return err
 		}
@@ -173,11 +196,16 @@ func (s *Service) late(c *claim) bool {
 // spend sends the refresh token and records what came of it. Not done without
 // an error: look again.
 func (s *Service) spend(ctx context.Context, p *Provider, c *claim, refused bool) (done bool, err error) {
+	if s.claimed != nil {
+		s.claimed()
+	}
 	if s.late(c) || ctx.Err() != nil {
 		s.release(ctx, c, "abandoned")
 		return false, ctx.Err()
 	}
-	sendCtx, cancel := context.WithTimeout(ctx, s.cfg.HTTPTimeout)
+	// Once sent it is waited for, also by a Service that is being closed: an
+	// answer that nobody takes costs the grant.
+	sendCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.HTTPTimeout)
 	defer cancel()
 	a, err := s.token(sendCtx, p, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {c.tokens.refresh.reveal()}})
 	if err != nil {

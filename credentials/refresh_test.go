@@ -382,7 +382,7 @@ func TestHolderThatWasPausedDoesNotSend(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		held, err := r.claim(t.Context(), row)
+		held, err := r.claim(t.Context(), row, steady())
 		if err != nil || held == nil {
 			t.Fatalf("claim = %v, %v", held, err)
 		}
@@ -498,6 +498,11 @@ func TestEarlyRenewalRunsInTheBackground(t *testing.T) {
 	})
 }
 
+// steady is the watch of a flight whose database has long been there.
+func steady() *watch {
+	return &watch{since: time.Now().Add(-time.Hour), last: time.Now()}
+}
+
 // C02, C09: a lease that is just over is left to its holder for as long again.
 func TestDeadLeaseIsLeftForALateCommit(t *testing.T) {
 	each(t, func(b *bench) {
@@ -513,10 +518,40 @@ func TestDeadLeaseIsLeftForALateCommit(t *testing.T) {
 			want bool
 		}{{-time.Minute, false}, {time.Millisecond, false}, {time.Hour, true}} {
 			b.exec(`UPDATE cred_tokens SET phase = 'claimed', lease_exp = ?`, time.Now().Add(-test.over).UnixMilli())
-			got, err := r.claim(t.Context(), row)
+			got, err := r.claim(t.Context(), row, steady())
 			if err != nil || (got != nil) != test.want {
 				t.Errorf("lease over for %v: claim = %v, %v; want one: %v", test.over, got, err, test.want)
 			}
+		}
+	})
+}
+
+// Guarantee: CRE6 (C07): a restart in the middle of an exchange costs no grant.
+func TestCloseWaitsForAnExchangeUnderWay(t *testing.T) {
+	each(t, func(b *bench) {
+		t := b.t
+		sent, answer := make(chan struct{}), make(chan struct{})
+		r := b.replica(around(func(_ context.Context, x transport.Exchange, send func() (connector.Response, error)) (connector.Response, error) {
+			if x.Form.Get("grant_type") == "refresh_token" {
+				close(sent)
+				<-answer
+			}
+			return send()
+		}))
+		c := r.connect(alice, "alice")
+		b.expire(c)
+		r.flight(t.Context(), &record{key: recordKey{c.Tenant, c.ID}, principal: c.Principal, version: 1}, false)
+		<-sent
+		closed := make(chan struct{})
+		go func() { defer close(closed); r.Service.Close() }()
+		<-r.base.Done()
+		close(answer)
+		<-closed
+		if v := b.version(c); v != 2 {
+			t.Errorf("version = %d after Close, want the renewed 2", v)
+		}
+		if status, err := b.replica().get(c); status != http.StatusOK {
+			t.Errorf("read after the restart = %d, %v", status, err)
 		}
 	})
 }

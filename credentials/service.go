@@ -105,6 +105,7 @@ type Service struct {
 
 	flights singleflight.Group
 	clock   clock
+	claimed func() // nil, or where a test holds a process up between claim and send
 
 	base context.Context // ends with Close
 	stop context.CancelFunc
@@ -141,8 +142,9 @@ func New(c Config) (*Service, error) {
 	return s, nil
 }
 
-// Close ends running refreshes and waits for them. One that already has the
-// provider's answer tries once more to store it.
+// Close ends what has not been sent yet and waits for the rest: an exchange
+// that is under way comes to its end (HTTPTimeout at most), and its answer is
+// stored, or tried once more to be stored. Close the transport after it.
 func (s *Service) Close() {
 	s.mu.Lock()
 	s.closed = true
