@@ -15,6 +15,7 @@ import (
 	"github.com/drawbridge-dev/drawbridge/cursors"
 	"github.com/drawbridge-dev/drawbridge/keys"
 	"github.com/drawbridge-dev/drawbridge/operations"
+	"github.com/drawbridge-dev/drawbridge/quotas"
 	"github.com/drawbridge-dev/drawbridge/store"
 )
 
@@ -35,6 +36,7 @@ type Host struct {
 
 	db        *store.DB
 	audit     *operations.AuditLog
+	cooldowns *quotas.Cooldowns
 	transport *transport.Transport
 	runtimes  map[string]*connector.Runtime // by provider
 	manifests []manifest.Manifest
@@ -63,7 +65,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 		url = filepath.Join(c.Data, "drawbridge.db")
 	}
 	h.db, err = store.Open(ctx, store.Config{URL: url,
-		Migrations: []store.Migrations{credentials.Migrations(), operations.Migrations()}})
+		Migrations: []store.Migrations{credentials.Migrations(), operations.Migrations(), quotas.Migrations()}})
 	if err != nil {
 		return err
 	}
@@ -75,6 +77,9 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	if h.audit, err = operations.NewAuditLog(operations.AuditConfig{DB: h.db, Logger: h.log}); err != nil {
+		return err
+	}
+	if h.cooldowns, err = quotas.New(quotas.Config{DB: h.db}); err != nil {
 		return err
 	}
 	codec, err := cursors.New(cursors.Config{Keys: ring})
@@ -132,7 +137,7 @@ func (h *Host) openProviders(c Config, ring *keys.Ring) error {
 	if err != nil {
 		return err
 	}
-	h.transport, err = transport.New(transport.Config{Profiles: profiles, Credentials: h.Credentials, Logger: h.log})
+	h.transport, err = transport.New(transport.Config{Profiles: profiles, Credentials: h.Credentials, Logger: h.log, Cooldowns: h.cooldowns})
 	exchange.Transport = h.transport
 	return err
 }
@@ -207,6 +212,8 @@ func (h *Host) Tick(ctx context.Context) (looked int, err error) {
 		looked++
 	}
 	_, err = h.Credentials.PumpRevocations(ctx)
+	errs = append(errs, err)
+	_, err = h.cooldowns.Sweep(ctx)
 	return looked, errors.Join(append(errs, err)...)
 }
 
