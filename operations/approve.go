@@ -80,7 +80,7 @@ func (l *Ledger) judge(ctx context.Context, tenant connector.TenantID, id, by st
 	if strings.TrimSpace(by) == "" {
 		return Card{}, connector.Fail(connector.CodeInvalidInput, "a decision needs somebody who takes it")
 	}
-	op, err := l.resolve(ctx, `SELECT operation, id FROM operation_approval`, "approval", tenant, id)
+	op, err := l.resolve(ctx, findsApproval, tenant, id)
 	if err != nil {
 		return Card{}, edge(err)
 	}

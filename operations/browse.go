@@ -42,7 +42,7 @@ func (l *Ledger) Approvals(ctx context.Context, tenant connector.TenantID, f Fil
 
 // Approval returns one card by the approval's id or a unique beginning of it.
 func (l *Ledger) Approval(ctx context.Context, tenant connector.TenantID, id string) (Card, error) {
-	op, err := l.resolve(ctx, `SELECT operation, id FROM operation_approval`, "approval", tenant, id)
+	op, err := l.resolve(ctx, findsApproval, tenant, id)
 	if err != nil {
 		return Card{}, edge(err)
 	}
@@ -113,7 +113,7 @@ func (l *Ledger) Operations(ctx context.Context, tenant connector.TenantID, f Fi
 
 // Operation shows one operation by its id or a unique beginning of it.
 func (l *Ledger) Operation(ctx context.Context, tenant connector.TenantID, id string) (Detail, error) {
-	op, err := l.resolve(ctx, `SELECT id, id FROM operation`, "operation", tenant, id)
+	op, err := l.resolve(ctx, findsOperation, tenant, id)
 	if err != nil {
 		return Detail{}, edge(err)
 	}
@@ -230,39 +230,58 @@ func names[T ~string](states []T) []string {
 	return out
 }
 
+// finds is how an id is searched for. The texts are constants, so that each is
+// prepared once.
+type finds struct {
+	what, begins    string
+	exactly, prefix string
+}
+
+var (
+	findsOperation = finds{"operation", "op_",
+		`SELECT id, id FROM operation WHERE tenant = ? AND id = ?`,
+		`SELECT id, id FROM operation WHERE tenant = ? AND id LIKE ? ESCAPE '!' ORDER BY id LIMIT 2`}
+	findsApproval = finds{"approval", "apr_",
+		`SELECT operation, id FROM operation_approval WHERE tenant = ? AND id = ?`,
+		`SELECT operation, id FROM operation_approval WHERE tenant = ? AND id LIKE ? ESCAPE '!' ORDER BY id LIMIT 2`}
+)
+
+// fullID is the length of ids as they are made, behind their first letters.
+const fullID = 16
+
 // resolve turns an id, or a beginning that only one id of the tenant has, into
-// an operation id. selects names the operation's and the searched id's column.
-func (l *Ledger) resolve(ctx context.Context, selects, what string, tenant connector.TenantID, id string) (connector.OperationID, error) {
-	where, arg := ` WHERE tenant = ? AND id = ?`, storable(id, maxName)
-	if short.MatchString(id) {
+// an operation id. A full id costs one look at the primary key.
+func (l *Ledger) resolve(ctx context.Context, f finds, tenant connector.TenantID, id string) (connector.OperationID, error) {
+	found, err := l.candidates(ctx, f.exactly, tenant, storable(id, maxName))
+	if err == nil && len(found) == 0 && short.MatchString(id) && !(strings.HasPrefix(id, f.begins) && len(id) >= len(f.begins)+fullID) {
 		// Underscore is a wildcard of LIKE; the pattern admits no other.
-		where, arg = ` WHERE tenant = ? AND id LIKE ? ESCAPE '!'`, strings.ReplaceAll(id, "_", "!_")+"%"
+		found, err = l.candidates(ctx, f.prefix, tenant, strings.ReplaceAll(id, "_", "!_")+"%")
 	}
-	rows, err := l.db.Query(ctx, selects+where+` ORDER BY id LIMIT 2`, tenant, arg)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", err
+	case len(found) == 0:
+		return "", notFound(f.what)
+	case len(found) > 1:
+		return "", connector.Fail(connector.CodeInvalidInput, "more than one %s begins like this", f.what)
+	}
+	return found[0], nil
+}
+
+func (l *Ledger) candidates(ctx context.Context, query string, tenant connector.TenantID, arg string) ([]connector.OperationID, error) {
+	rows, err := l.db.Query(ctx, query, tenant, arg)
+	if err != nil {
+		return nil, err
 	}
 	defer rows.Close()
-	var ops []connector.OperationID
+	var found []connector.OperationID
 	for rows.Next() {
 		var op connector.OperationID
 		var full string
 		if err := rows.Scan(&op, &full); err != nil {
-			return "", err
+			return nil, err
 		}
-		if full == id {
-			return op, nil
-		}
-		ops = append(ops, op)
+		found = append(found, op)
 	}
-	if err := rows.Err(); err != nil {
-		return "", err
-	}
-	switch len(ops) {
-	case 0:
-		return "", notFound(what)
-	case 1:
-		return ops[0], nil
-	}
-	return "", connector.Fail(connector.CodeInvalidInput, "more than one %s begins like this", what)
+	return found, rows.Err()
 }

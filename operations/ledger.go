@@ -29,6 +29,9 @@ type Config struct {
 	DB   *store.DB  // required; opened with Migrations
 	Keys *keys.Ring // required
 
+	// Signer signs exported receipts. Nil: ExportReceipt is UNAVAILABLE.
+	Signer *keys.Signer
+
 	// ApprovalTTL is how long an approval can be given and used, counted from
 	// the proposal. Zero means 30 minutes.
 	ApprovalTTL time.Duration
@@ -50,6 +53,7 @@ type Config struct {
 type Ledger struct {
 	db     *store.DB
 	seal   sealer
+	signer *keys.Signer
 	ttl    time.Duration
 	lease  time.Duration
 	giveUp time.Duration
@@ -74,7 +78,7 @@ func New(c Config) (*Ledger, error) {
 		return d
 	}
 	return &Ledger{
-		db: c.DB, seal: sealer{c.Keys},
+		db: c.DB, seal: sealer{c.Keys}, signer: c.Signer,
 		ttl:    or(c.ApprovalTTL, 30*time.Minute),
 		lease:  or(c.Lease, time.Minute),
 		giveUp: or(c.GiveUp, 24*time.Hour),

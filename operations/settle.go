@@ -35,7 +35,7 @@ func (l *Ledger) Settle(ctx context.Context, tenant connector.TenantID, id strin
 	case v.State == connector.StateRejected && v.ExternalID != "":
 		return Detail{}, connector.Fail(connector.CodeInvalidInput, "a rejected write has no external id")
 	}
-	op, err := l.resolve(ctx, `SELECT id, id FROM operation`, "operation", tenant, id)
+	op, err := l.resolve(ctx, findsOperation, tenant, id)
 	if err != nil {
 		return Detail{}, edge(err)
 	}
