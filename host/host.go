@@ -24,9 +24,10 @@ type Config struct {
 	Data      string // folder of the key ring, and of the database if there is no URL
 	Database  string // database URL; empty: SQLite in Data
 	Instances []Instance
-	Policy    connector.Policy  // required
-	Consent   connector.Consent // required
-	Logger    *slog.Logger      // nil discards
+	Profiles  []transport.Profile // the administrator's, which instances may name
+	Policy    connector.Policy    // required
+	Consent   connector.Consent   // required
+	Logger    *slog.Logger        // nil discards
 }
 
 // A Host is everything that runs calls. It is safe for concurrent use.
@@ -120,7 +121,7 @@ func (h *Host) openProviders(c Config, ring *keys.Ring) error {
 		if err != nil {
 			return err
 		}
-		if profiles[i.Name], err = i.profile(); err != nil {
+		if profiles[i.Name], err = i.ProfileOf(c.Profiles); err != nil {
 			return err
 		}
 		providers = append(providers, i.provider(con))

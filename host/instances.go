@@ -12,10 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
-	"github.com/drawbridge-dev/drawbridge/connector/transport"
 	"github.com/drawbridge-dev/drawbridge/credentials"
 	"github.com/drawbridge-dev/drawbridge/tickets"
 	"github.com/drawbridge-dev/drawbridge/tickets/gitea"
@@ -32,6 +30,10 @@ type Instance struct {
 	// Private are address ranges that the URL's host may resolve into. Empty:
 	// public addresses only.
 	Private []string `json:"private,omitempty"`
+	// Profile names an endpoint profile of the administrator's file, which then
+	// says where the provider is and how it is reached. Empty: a profile is
+	// made from URL and Private.
+	Profile string `json:"profile,omitempty"`
 	// Scopes are asked for instead of the connector's own. Empty: those.
 	Scopes []string `json:"scopes,omitempty"`
 	// Rate is how many calls a second one connection may make, Concurrency how
@@ -79,7 +81,10 @@ func (i Instance) Check() error {
 	if i.ClientID == "" && d.client == "" {
 		return fmt.Errorf("provider %s: which OAuth client is Drawbridge there?", i.Name)
 	}
-	_, err := i.profile()
+	if i.Profile != "" {
+		return nil // the file is checked when it is opened
+	}
+	_, err := i.ownProfile()
 	return err
 }
 
@@ -90,31 +95,6 @@ func (i Instance) connector() (connector.Connector, error) {
 	c := tickets.New(drivers[i.Driver].driver)
 	c.Provider = i.Name
 	return c, nil
-}
-
-func (i Instance) profile() (transport.Profile, error) {
-	p := transport.Profile{Name: i.Name, BaseURL: i.URL, Limits: transport.Limits{
-		Rate: i.Rate, Burst: int(2 * i.Rate), Concurrency: i.Concurrency}}
-	u, err := url.Parse(i.URL)
-	if err != nil {
-		return p, fmt.Errorf("provider %s: not a URL", i.Name)
-	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return p, fmt.Errorf("provider %s: the URL has no usable port", i.Name)
-	}
-	for _, text := range i.Private {
-		prefix, err := netip.ParsePrefix(text)
-		if err != nil {
-			return p, fmt.Errorf("provider %s: %q is not an address range", i.Name, text)
-		}
-		p.Private = append(p.Private, transport.PrivateException{Host: u.Hostname(), Prefix: prefix, Port: uint16(n)})
-	}
-	return p, p.Validate()
 }
 
 func (i Instance) provider(c connector.Connector) credentials.Provider {

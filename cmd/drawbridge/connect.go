@@ -82,7 +82,10 @@ func (a *app) instance(f connectFlags) (host.Instance, error) {
 	}
 	if f.url != "" {
 		i.URL = strings.TrimSuffix(f.url, "/")
-		i.Private = append(host.Loopback(i.URL), f.private...)
+		i.Private = f.private
+		if i.Profile == "" { // else the profile says which addresses may be dialled
+			i.Private = append(host.Loopback(i.URL), f.private...)
+		}
 	}
 	if f.provider != "" {
 		i.Driver = f.provider

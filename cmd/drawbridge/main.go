@@ -94,7 +94,7 @@ Read on in the README, or with --help behind any command.`,
 	f.StringVar(&a.as, "as", defaultPrincipal(), "who acts, as TENANT/USER")
 	f.BoolVar(&a.json, "json", false, "print JSON and nothing else")
 	root.AddCommand(a.demoCommand(), a.sandboxCommand(), a.connectCommand(), a.connectionsCommand(), a.callCommand(),
-		a.toolsCommand(), a.approvalsCommand(), a.operationsCommand())
+		a.toolsCommand(), a.approvalsCommand(), a.operationsCommand(), a.profilesCommand(), a.doctorCommand())
 	return root
 }
 
@@ -142,8 +142,12 @@ func (a *app) open(ctx context.Context) (*host.Host, connector.Caller, error) {
 	if err != nil {
 		return nil, caller, err
 	}
+	profiles, err := host.Profiles(a.data)
+	if err != nil {
+		return nil, caller, err
+	}
 	h, err := host.Open(ctx, host.Config{
-		Data: a.data, Database: a.database, Instances: instances, Policy: host.Local{}, Consent: host.Local{},
+		Data: a.data, Database: a.database, Instances: instances, Profiles: profiles, Policy: host.Local{}, Consent: host.Local{},
 	})
 	return h, caller, err
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/drawbridge-dev/drawbridge/connector/manifest"
 	"github.com/drawbridge-dev/drawbridge/contracttests/sandbox"
+	"github.com/drawbridge-dev/drawbridge/host"
 )
 
 // Guarantee: OPS1, TST5
@@ -408,5 +409,52 @@ func TestToolsInEveryForm(t *testing.T) {
 	}
 	if r := c.run("tools", "show", "tickets.Create"); r.code != 4 {
 		t.Errorf("another case is found: exit code %d", r.code)
+	}
+}
+
+// Guarantee: NET1, OPS4
+func TestProfilesAndDoctor(t *testing.T) {
+	org := startOrg(t)
+	c := newCLI(t, "acme/alice")
+	if r := c.run("profiles", "list"); r.code != 0 || !strings.Contains(r.out, "nothing may be reached") {
+		t.Errorf("an empty folder: %d %s", r.code, r.out)
+	}
+	file := filepath.Join(c.data, "profiles.json")
+	port := org.URL()[strings.LastIndex(org.URL(), ":")+1:]
+	write := func(content string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("{\"profiles\": [{\n \"name\": \"work\",\n \"base_url\": \"https://a.example\",\n \"privat\": [],\n \"limits\": {\"read\": \"0s\"}}]}")
+	if r := c.run("profiles", "check"); r.code == 0 || !strings.Contains(r.err, "line 4") || !strings.Contains(r.err, "line 5") {
+		t.Errorf("two faults: %d %s", r.code, r.err)
+	}
+	write(`{"profiles": [{"name": "work", "base_url": "` + org.URL() + `", "private": [{"host": "127.0.0.1", "prefix": "127.0.0.1/32", "port": ` + port + `}], "limits": {"rate": 100}}]}`)
+	if got := c.json(0, "profiles", "check"); got["valid"] != true {
+		t.Errorf("check: %v", got)
+	}
+	if err := host.SaveInstance(c.data, host.Instance{Name: "sandbox", Driver: "sandbox", URL: org.URL(), Profile: "work"}); err != nil {
+		t.Fatal(err)
+	}
+	c.connect(org, "alice")
+	c.json(0, "call", "tickets.get", `{"id":"007"}`)
+	before := len(org.Requests())
+	report := c.json(0, "doctor", "--profile", "work")
+	if text(report, "profile") != "work" || len(at(report, "items").([]any)) < 5 {
+		t.Errorf("doctor: %v", report)
+	}
+	for _, r := range org.Requests()[before:] {
+		if r.Authorization {
+			t.Errorf("the doctor sent a credential to %s", r.Path)
+		}
+	}
+	org.Close()
+	if r := c.run("doctor", "--profile", "work"); r.code != 1 || !strings.Contains(r.out, "failed") {
+		t.Errorf("the doctor of a dead server: %d %s", r.code, r.out)
+	}
+	if r := c.run("doctor", "--profile", "none"); r.code != 2 {
+		t.Errorf("no such profile: %d", r.code)
 	}
 }

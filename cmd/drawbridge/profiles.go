@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drawbridge-dev/drawbridge/connector/transport"
+	"github.com/drawbridge-dev/drawbridge/connector/transport/doctor"
+	"github.com/drawbridge-dev/drawbridge/connector/transport/profiles"
+	"github.com/drawbridge-dev/drawbridge/host"
+)
+
+// endpointProfiles are all that requests may run under here: the file's, and
+// those that are made from a provider's URL.
+func (a *app) endpointProfiles() ([]transport.Profile, error) {
+	all, err := host.Profiles(a.data)
+	if err != nil {
+		return nil, err
+	}
+	instances, err := host.Instances(a.data)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range instances {
+		if i.Profile != "" {
+			continue
+		}
+		p, err := i.ProfileOf(nil)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func (a *app) profilesCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "profiles", Short: "See where requests may go, and check the profile file", Args: exactly(),
+		Example: "  drawbridge profiles\n  drawbridge profiles check",
+	}
+	list := &cobra.Command{
+		Use: "list", Short: "List the endpoint profiles with what they allow", Args: exactly(), Example: "  drawbridge profiles list",
+		RunE: func(*cobra.Command, []string) error {
+			all, err := a.endpointProfiles()
+			if err != nil {
+				return err
+			}
+			var described []profiles.Description
+			for _, p := range all {
+				d := profiles.Describe(p)
+				described = append(described, d)
+				if a.json {
+					a.printJSON(d)
+				}
+			}
+			switch {
+			case a.json:
+				return nil
+			case len(described) == 0:
+				fmt.Fprintf(a.out, "no endpoint profile: nothing may be reached\nnext: drawbridge connect --help, or write %s (docs/profiles.md)\n", host.ProfilesFile(a.data))
+				return nil
+			}
+			return profiles.WriteText(a.out, described)
+		},
+	}
+	check := &cobra.Command{
+		Use: "check [FILE]", Short: "Check a profile file; every fault with its line", Args: cobra.MaximumNArgs(1),
+		Example: "  drawbridge profiles check profiles.json",
+		RunE: func(_ *cobra.Command, args []string) error {
+			file := host.ProfilesFile(a.data)
+			if len(args) == 1 {
+				file = args[0]
+			}
+			all, err := profiles.Load(file)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				a.printJSON(map[string]any{"file": file, "profiles": len(all), "valid": true})
+			} else {
+				fmt.Fprintf(a.out, "%s: %d profiles, all valid\n", file, len(all))
+			}
+			return nil
+		},
+	}
+	cmd.RunE = list.RunE
+	cmd.AddCommand(list, check)
+	return cmd
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Say what is wrong on the way to a provider, without sending a credential", Args: exactly(),
+		Example: "  drawbridge doctor --profile sandbox",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := a.endpointProfiles()
+			if err != nil {
+				return err
+			}
+			found := false
+			for _, p := range all {
+				if name != "" && p.Name != name {
+					continue
+				}
+				found = true
+				report := doctor.Check(cmd.Context(), p, doctor.Options{})
+				if a.json {
+					a.printJSON(report)
+				} else {
+					a.showDiagnosis(report)
+				}
+				if s := report.Status(); s == doctor.Refused || s == doctor.Failed {
+					a.code = 1
+				}
+			}
+			if !found {
+				return usagef("there is no endpoint profile %q; drawbridge profiles lists them", name)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&name, "profile", "", "which profile; all when left out")
+	return cmd
+}
+
+func (a *app) showDiagnosis(r doctor.Report) {
+	fmt.Fprintf(a.out, "%s: %s\n", quoted(r.Profile, 60), r.Status())
+	for _, i := range r.Items {
+		fmt.Fprintf(a.out, "  %-8s %-12s %s\n", i.Status, i.Step, quoted(i.Text, 200))
+		if i.Next != "" {
+			fmt.Fprintf(a.out, "  %-8s %-12s next: %s\n", "", "", quoted(i.Next, 200))
+		}
+	}
+}
