@@ -29,7 +29,7 @@ type secureServer struct {
 	handshakes, requests atomic.Int32
 }
 
-func serveTLS(t *testing.T, host string, notAfter time.Time, change func(*tls.Config)) (*secureServer, []byte) {
+func serveTLS(t *testing.T, host string, notAfter time.Time, change func(*tls.Config), before ...func(*http.Server)) (*secureServer, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -65,6 +65,9 @@ func serveTLS(t *testing.T, host string, notAfter time.Time, change func(*tls.Co
 	}
 	if change != nil {
 		change(s.TLS)
+	}
+	for _, b := range before {
+		b(s.Config)
 	}
 	s.EnableHTTP2 = true
 	s.StartTLS()
