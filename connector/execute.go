@@ -20,6 +20,7 @@ type execution struct {
 	argsDigest string
 	audit      AuditRecord
 	stage      time.Time
+	end        func(Observed) // nil: nobody observes
 }
 
 // Execute runs one proposal through the whole pipeline and answers with one
@@ -44,6 +45,7 @@ func (r *Runtime) Execute(ctx context.Context, caller Caller, call Call) (result
 		}
 		x.close(ctx, &result)
 	}()
+	ctx = x.begin(ctx)
 	if long {
 		return x.failed(Fail(CodeInvalidInput, "a call id, step id or tool name has more than %d bytes", maxName))
 	}
@@ -159,8 +161,10 @@ func (x *execution) close(ctx context.Context, result *Result) {
 	if x.conn.ID != "" {
 		a.Connection = x.conn.ID
 	}
+	var code Code
 	if result.Error != nil {
-		a.Code = result.Error.Code.String()
+		code = result.Error.Code
+		a.Code = code.String()
 	}
 	if result.Provenance != nil {
 		a.RequestID = result.Provenance.RequestID
@@ -168,6 +172,7 @@ func (x *execution) close(ctx context.Context, result *Result) {
 	if err := x.r.c.Auditor.Record(context.WithoutCancel(ctx), x.audit); err != nil {
 		x.r.c.Logger.Error("audit record not written", "call_id", x.call.ID, "tool", x.call.Tool, slog.Any("err", err))
 	}
+	x.observe(result, code)
 }
 
 func (x *execution) mark(stage string) {

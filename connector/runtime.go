@@ -24,6 +24,7 @@ type Config struct {
 	Operations  Operations  // required if a connector writes
 	Auditor     Auditor     // required
 	Logger      *slog.Logger
+	Observer    Observer // nil: nobody looks
 
 	ReadTimeout    time.Duration // 30 s
 	WriteTimeout   time.Duration // 20 s, from dispatch
