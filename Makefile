@@ -1,6 +1,10 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -eo pipefail -c
+FIGURES := go run ./bench/figures
+
 # Every target exits non-zero when it falls short. Figures come last, each on a
 # line that begins with "figure:".
-.PHONY: test check race lint postgres gitea bench demo fuzz sandbox-image-binary
+.PHONY: test check race lint postgres gitea bench flood refresh-harness crash-matrix storm demo
 
 test:            ## what the README names: needs only Go
 	go test ./...
@@ -22,7 +26,19 @@ gitea:           ## the main job against a real Gitea
 	.ci/gitea env CI_REQUIRE_GITEA=1 go test -race -count=1 -v -run Gitea ./contracttests/... ./cmd/drawbridge/...
 
 bench:           ## ratios against the floor, in one run
-	go test -run '^$$' -bench . -benchmem ./bench/ | go run ./bench/figures
+	go test -run '^$$' -bench . ./bench/ | $(FIGURES)
+
+flood:           ## ten thousand reads under faults leave nothing behind
+	DRAWBRIDGE_FLOOD=10000 go test -count=1 -v -run Flood ./connector/transport | $(FIGURES)
+
+refresh-harness: ## several processes renew one token, with pauses, crashes and outages
+	.ci/postgres env CI_REQUIRE_POSTGRES=1 DRAWBRIDGE_HARNESS=full go test -count=1 -timeout 20m -v -run Harness ./credentials | $(FIGURES)
+
+crash-matrix:    ## the process dies at each step of a create
+	.ci/postgres env CI_REQUIRE_POSTGRES=1 DRAWBRIDGE_CRASH=full go test -count=1 -timeout 20m -v -run Crash ./contracttests/crash | $(FIGURES)
+
+storm:           ## ten thousand creates under faults: none twice, none lost
+	.ci/postgres env CI_REQUIRE_POSTGRES=1 DRAWBRIDGE_STORM=10000 go test -count=1 -timeout 20m -v -run Storm ./contracttests/crash | $(FIGURES)
 
 demo:
 	go run ./cmd/drawbridge demo

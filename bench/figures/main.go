@@ -1,9 +1,11 @@
-// Command figures reads the output of go test -bench and repeats it, then prints
-// each ratio on a line that begins with "figure:".
+// Command figures reads the output of go test and repeats it, then prints every
+// figure once more, each on a line that begins with "figure:": those that a test
+// printed, and the metrics of each benchmark. It fails when there is none.
 package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,6 +27,10 @@ func figures(in io.Reader, out io.Writer) error {
 		line := s.Text()
 		fmt.Fprintln(out, line)
 		failed = failed || strings.HasPrefix(line, "FAIL") || strings.HasPrefix(line, "--- FAIL")
+		if i := strings.Index(line, "figure:"); i >= 0 {
+			lines = append(lines, line[i:])
+			continue
+		}
 		fields := strings.Fields(line)
 		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
 			continue
@@ -42,9 +48,9 @@ func figures(in io.Reader, out io.Writer) error {
 	case s.Err() != nil:
 		return s.Err()
 	case failed:
-		return fmt.Errorf("a benchmark failed")
+		return errors.New("something failed")
 	case len(lines) == 0:
-		return fmt.Errorf("no benchmark ran")
+		return errors.New("there is no figure")
 	}
 	return nil
 }
