@@ -3,10 +3,13 @@ package operations
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +36,10 @@ type AuditConfig struct {
 // up meanwhile goes in one transaction. A record of a write (one with an
 // operation) is on disk when Record returns nil. A record of a read is in the
 // buffer then: it can be lost when the process is killed, and not otherwise.
+//
+// A tenant's records form a chain in the order in which they were written,
+// whichever process wrote them: see [AuditLog.Verify]. Records that an earlier
+// version of this program wrote without one are chained at the start.
 type AuditLog struct {
 	db       *store.DB
 	logger   *slog.Logger
@@ -45,20 +52,27 @@ type AuditLog struct {
 
 	mu     sync.RWMutex // held for reading while sending into queue
 	closed bool
-	lost   int // owned by the writer until done is closed
+
+	// Owned by the writer until done is closed.
+	lost  int
+	heads map[string]chainHead // where it last saw each tenant's chain end
 }
 
 type auditEntry struct {
 	id      string
-	r       connector.AuditRecord
+	values  []any         // of auditColumns, as they are stored
 	written chan struct{} // nil: nobody waits
+
+	seq  int64 // of a record that was read
+	hash []byte
 }
 
 var _ connector.Auditor = (*AuditLog)(nil)
 
 const (
-	auditBatch    = 256
-	auditMaxField = 512
+	auditBatch     = 256
+	auditMaxField  = 512
+	auditMaxStages = 16 << 10
 )
 
 // NewAuditLog starts the writer. Close ends it.
@@ -78,7 +92,8 @@ func NewAuditLog(c AuditConfig) (*AuditLog, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &AuditLog{db: c.DB, logger: c.Logger, patience: c.Patience, queue: make(chan auditEntry, c.Buffer), done: make(chan struct{})}
+	a := &AuditLog{db: c.DB, logger: c.Logger, patience: c.Patience, queue: make(chan auditEntry, c.Buffer), done: make(chan struct{}),
+		heads: map[string]chainHead{}}
 	a.stop, a.abort = context.WithCancel(context.Background())
 	go a.write()
 	return a, nil
@@ -90,7 +105,7 @@ func NewAuditLog(c AuditConfig) (*AuditLog, error) {
 // Close.
 func (a *AuditLog) Record(_ context.Context, r connector.AuditRecord) error {
 	at := r.At.UnixMilli()
-	e := auditEntry{id: fmt.Sprintf("aud_%012x%s", max(at, 0), strings.ToLower(rand.Text()[:12])), r: r}
+	e := auditEntry{id: fmt.Sprintf("aud_%012x%s", max(at, 0), strings.ToLower(rand.Text()[:12])), values: auditValues(r)}
 	if r.Operation != "" {
 		e.written = make(chan struct{})
 	}
@@ -150,6 +165,7 @@ func (a *AuditLog) Close(ctx context.Context) error {
 
 func (a *AuditLog) write() {
 	defer close(a.done)
+	a.retry("old audit records not chained, trying again", func() error { return a.adopt(a.stop) })
 	batch := make([]auditEntry, 0, auditBatch)
 	for e := range a.queue {
 		batch = append(batch[:0], e)
@@ -180,19 +196,46 @@ func (a *AuditLog) write() {
 // flush tries until the batch is on disk. Records have their ids from the
 // start, so a batch of which the commit's outcome is unknown can be repeated.
 func (a *AuditLog) flush(batch []auditEntry) bool {
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		err := a.db.Update(a.stop, func(tx *store.Tx) error {
-			for i := range batch {
-				if err := insertAudit(a.stop, tx, &batch[i]); err != nil {
+	var tenants []string
+	entries := map[string][]*auditEntry{}
+	for i := range batch {
+		tenant := batch[i].values[1].(string)
+		if entries[tenant] == nil {
+			tenants = append(tenants, tenant)
+		}
+		entries[tenant] = append(entries[tenant], &batch[i])
+	}
+	slices.Sort(tenants) // every process locks in the same order
+	return a.retry("audit records not written, trying again", func() error {
+		ends := map[string]chainHead{}
+		err := a.db.Update(a.stop, func(tx *store.Tx) (err error) {
+			for _, tenant := range tenants {
+				if ends[tenant], err = appendAudit(a.stop, tx, tenant, a.heads[tenant], entries[tenant]); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
+		if err != nil {
+			return err
+		}
+		if len(a.heads) > 4096 {
+			clear(a.heads) // only a hint
+		}
+		maps.Copy(a.heads, ends)
+		return nil
+	})
+}
+
+// retry repeats what the database refused until it works or the log is closed
+// with its patience at an end.
+func (a *AuditLog) retry(complaint string, do func() error) bool {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		err := do()
 		if err == nil {
 			return true
 		}
-		a.logger.Error("audit records not written, trying again", "records", len(batch), slog.Any("err", err))
+		a.logger.Error(complaint, slog.Any("err", err))
 		select {
 		case <-time.After(pause):
 		case <-a.stop.Done():
@@ -204,20 +247,83 @@ func (a *AuditLog) flush(batch []auditEntry) bool {
 const auditColumns = `at, tenant, run, step, call_id, principal, connection, tool, connector, version, policy_version,
 	decision, args_digest, operation, status, code, request_id, correlation, attempts, stages`
 
-func insertAudit(ctx context.Context, tx *store.Tx, e *auditEntry) error {
-	r := &e.r
-	stages, err := json.Marshal(r.Stages)
-	if err != nil {
-		return err
-	}
+// auditValues are a record's columns: integers and texts.
+func auditValues(r connector.AuditRecord) []any {
 	text := func(s string) string { return storable(s, auditMaxField) }
-	_, err = tx.Exec(ctx, `INSERT INTO audit (id, `+auditColumns+`)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		e.id, moment(r.At), text(string(r.Tenant)), text(r.Run), text(r.Step), text(r.CallID), text(string(r.Principal)),
+	at := int64(0)
+	if !r.At.IsZero() {
+		at = r.At.UnixMilli()
+	}
+	stages, err := json.Marshal(r.Stages)
+	if err != nil || len(stages) > auditMaxStages {
+		stages = []byte("null") // a handful of short names is expected
+	}
+	return []any{at, text(string(r.Tenant)), text(r.Run), text(r.Step), text(r.CallID), text(string(r.Principal)),
 		text(string(r.Connection)), text(r.Tool), text(r.Connector), text(r.Version), text(r.PolicyVersion), text(r.Decision),
 		text(r.ArgsDigest), text(string(r.Operation)), text(string(r.Status)), text(r.Code), text(r.RequestID), text(r.Correlation),
-		r.Attempts, storable(string(stages), 16<<10))
-	return err
+		int64(r.Attempts), storable(string(stages), auditMaxStages)}
+}
+
+// record is the reverse of auditValues.
+func (e *auditEntry) record() (connector.AuditRecord, error) {
+	v := e.values
+	text := func(i int) string { return v[i].(string) }
+	r := connector.AuditRecord{
+		Tenant: connector.TenantID(text(1)), Run: text(2), Step: text(3), CallID: text(4), Principal: connector.PrincipalID(text(5)),
+		Connection: connector.ConnectionID(text(6)), Tool: text(7), Connector: text(8), Version: text(9), PolicyVersion: text(10),
+		Decision: text(11), ArgsDigest: text(12), Operation: connector.OperationID(text(13)), Status: connector.Status(text(14)),
+		Code: text(15), RequestID: text(16), Correlation: text(17), Attempts: int(v[18].(int64)),
+	}
+	if at := v[0].(int64); at != 0 {
+		r.At = time.UnixMilli(at).UTC()
+	}
+	if json.Unmarshal([]byte(text(19)), &r.Stages) != nil {
+		return r, errors.New("stored stages can't be read")
+	}
+	return r, nil
+}
+
+// insertAudit writes records behind head and returns the new end.
+func insertAudit(ctx context.Context, tx *store.Tx, head chainHead, batch []*auditEntry) (chainHead, error) {
+	for _, e := range batch {
+		head = head.next(e.id, e.values)
+		_, err := tx.Exec(ctx, `INSERT INTO audit (id, `+auditColumns+`, seq, hash)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			append(append([]any{e.id}, e.values...), head.seq, head.hash)...)
+		if err != nil {
+			return head, err
+		}
+	}
+	return head, nil
+}
+
+// scanAudit reads id and auditColumns, and seq and hash when they were asked for.
+func scanAudit(rows *sql.Rows, chained bool) ([]auditEntry, error) {
+	defer rows.Close()
+	var entries []auditEntry
+	for rows.Next() {
+		var e auditEntry
+		var texts [18]string
+		var at, attempts int64
+		into := []any{&e.id, &at}
+		for i := range 17 {
+			into = append(into, &texts[i])
+		}
+		into = append(into, &attempts, &texts[17])
+		if chained {
+			into = append(into, &e.seq, &e.hash)
+		}
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+		e.values = append(e.values, at)
+		for _, s := range texts[:17] {
+			e.values = append(e.values, s)
+		}
+		e.values = append(e.values, attempts, texts[17])
+		entries = append(entries, e)
+	}
+	return entries, rows.Err()
 }
 
 // AuditFilter narrows a list. Empty fields don't.
@@ -232,7 +338,7 @@ type AuditFilter struct {
 
 // List returns a tenant's records that are on disk, newest first.
 func (a *AuditLog) List(ctx context.Context, tenant connector.TenantID, f AuditFilter) ([]connector.AuditRecord, error) {
-	query, args := `SELECT `+auditColumns+` FROM audit WHERE tenant = ? AND at >= ?`, []any{tenant, moment(f.Since)}
+	query, args := `SELECT id, `+auditColumns+` FROM audit WHERE tenant = ? AND at >= ?`, []any{tenant, moment(f.Since)}
 	only := func(column, value string) {
 		if value != "" {
 			query, args = query+` AND `+column+` = ?`, append(args, value)
@@ -250,21 +356,17 @@ func (a *AuditLog) List(ctx context.Context, tenant connector.TenantID, f AuditF
 	if err != nil {
 		return nil, edge(err)
 	}
-	defer rows.Close()
+	entries, err := scanAudit(rows, false)
+	if err != nil {
+		return nil, edge(err)
+	}
 	var records []connector.AuditRecord
-	for rows.Next() {
-		var r connector.AuditRecord
-		var stages string
-		err := rows.Scan((*moment)(&r.At), &r.Tenant, &r.Run, &r.Step, &r.CallID, &r.Principal, &r.Connection, &r.Tool, &r.Connector,
-			&r.Version, &r.PolicyVersion, &r.Decision, &r.ArgsDigest, &r.Operation, &r.Status, &r.Code, &r.RequestID,
-			&r.Correlation, &r.Attempts, &stages)
+	for i := range entries {
+		r, err := entries[i].record()
 		if err != nil {
 			return nil, edge(err)
 		}
-		if err := json.Unmarshal([]byte(stages), &r.Stages); err != nil {
-			return nil, edge(fmt.Errorf("stored stages can't be read"))
-		}
 		records = append(records, r)
 	}
-	return records, edge(rows.Err())
+	return records, nil
 }
