@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -195,7 +196,7 @@ func (s *Service) unseal(ctx context.Context, r *record) (Secret, error) {
 	if err != nil {
 		return Secret{}, storage(err)
 	}
-	p, err := s.openPair(sealed, r.place().tokens(r.version))
+	p, err := s.openRecord(ctx, r, sealed)
 	if errors.Is(err, keys.ErrIntegrity) {
 		return Secret{}, s.quarantine(ctx, r)
 	}
@@ -204,6 +205,21 @@ func (s *Service) unseal(ctx context.Context, r *record) (Secret, error) {
 	}
 	s.keep(r.key, unsealed{r.version, p.access})
 	return p.access, nil
+}
+
+// openRecord opens what was read of a record. Between the two the record may
+// have been resealed and its old key taken away; then what lies there now opens.
+func (s *Service) openRecord(ctx context.Context, r *record, sealed []byte) (pair, error) {
+	p, err := s.openPair(sealed, r.place().tokens(r.version))
+	if !errors.Is(err, keys.ErrKeyUnavailable) {
+		return p, err
+	}
+	var again []byte
+	if readErr := s.db.QueryRow(ctx, `SELECT sealed FROM cred_tokens WHERE tenant_id = ? AND connection_id = ? AND version = ?`,
+		string(r.key.tenant), string(r.key.connection), r.version).Scan(&again); readErr != nil || bytes.Equal(again, sealed) {
+		return pair{}, err
+	}
+	return s.openPair(again, r.place().tokens(r.version))
 }
 
 func (s *Service) keep(key recordKey, u unsealed) {

@@ -21,12 +21,9 @@ func (s *Service) commit(ctx context.Context, p *Provider, c *claim, a answer, r
 	if next.refresh.IsZero() {
 		next.refresh = c.tokens.refresh // RFC 6749 section 6: left out means unchanged
 	}
-	var sealed []byte
 	for try := 0; ; try++ {
-		var err error
-		if sealed == nil {
-			sealed, err = s.sealPair(next, c.place().tokens(c.version+1))
-		}
+		// Sealed anew for each try: the key may have been turned over since.
+		sealed, err := s.sealPair(next, c.place().tokens(c.version+1))
 		if err == nil {
 			err = s.storeRenewed(ctx, p, c, a, sealed, refused)
 		}

@@ -27,11 +27,13 @@
 // processes the claim decides. The lease is longer than the HTTP timeout, and a
 // holder that was paused does not send any more. A holder that died leaves its
 // claim; after the lease, and as long again for a late commit, the next one
-// sends the same refresh token once more, if it has had a database that answers
-// for the guard time: an outage outlives leases, and the holder must be first. If the provider refuses it, the new
-// token was lost between its answer and our disk, and the connection must be
-// made again (lost_rotation). A pair that can't be stored because the database
-// is away is kept in memory and stored later; it is not used before.
+// sends the same refresh token once more, provided that its database has
+// answered without a gap for the guard time: an outage outlives leases, and a
+// living holder must be first when it is over. If the provider refuses the
+// token, the new one was lost between its answer and our disk, and the
+// connection must be made again (lost_rotation). A pair that can't be stored
+// because the database is away is kept in memory and stored later; it is not
+// used before.
 //
 // What a token endpoint's answer does to a connection:
 //
@@ -74,8 +76,14 @@
 // Restoring an old backup brings back spent refresh tokens: expect those
 // connections to need a new sign-in.
 //
+// # Turning keys over
+//
+// Add and Promote a key (package keys), then [Service.Reseal] until
+// [Service.SealedBy] shows nothing under the old one; then Disable it, and
+// DestroyUnused it when backups have expired. Nothing stops meanwhile.
+//
 // # What it leaves to others
 //
-// Pages, cookies and the prefetch check of the callback (package console), the
-// decision who may connect what (policy), and re-encryption under new keys.
+// Pages, cookies and the prefetch check of the callback (package console), and
+// the decision who may connect what (policy).
 package credentials

@@ -175,7 +175,7 @@ func (s *Service) claim(ctx context.Context, r *record, w *watch) (*claim, error
 		return nil, storage(err)
 	}
 	c.answered, c.granted = unlist(answered), unlist(granted)
-	if c.tokens, err = s.openPair(sealed, r.place().tokens(r.version)); err != nil {
+	if c.tokens, err = s.openRecord(ctx, r, sealed); err != nil {
 		if errors.Is(err, keys.ErrIntegrity) {
 			return nil, s.quarantine(ctx, r)
 		}

@@ -13,13 +13,16 @@
 // process can open it (a file ring looks at its file by itself), Promote makes
 // it the primary. The owner of each table then opens and seals again what
 // KeyID shows to be under the old key, backups expire, Disable takes the old
-// key out of use, and Destroy removes it for good. A value under a key that
-// this process does not have is ErrKeyUnavailable, not damage.
+// key out of use, and DestroyUnused removes it for good once nothing is counted
+// under it. A value under a key that this process does not have is
+// ErrKeyUnavailable, not damage.
 //
 // # Where keys come from
 //
 // A file of the owner (OpenFile), or a text (Parse) that a caller took from an
-// environment secret or had a KMS decrypt. The text is a Tink keyset in JSON.
+// environment secret or had a KMS decrypt. The text is a Tink keyset in JSON, and
+// beside each key a known value sealed with it: a key that was damaged is noticed
+// when the ring is opened. A plain keyset is accepted too.
 //
 // # What it does not do
 //

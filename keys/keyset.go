@@ -147,12 +147,20 @@ func parse(text []byte) (*keySet, error) {
 	if len(text) > maxText {
 		return nil, errors.New("key text is too long")
 	}
+	text, checks, err := splitChecks(text)
+	if err != nil {
+		return nil, err
+	}
 	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(text)))
 	if err != nil {
 		// The library's error quotes its input.
 		return nil, errors.New("malformed keyset")
 	}
-	return newKeySet(handle)
+	s, err := newKeySet(handle)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.verify(checks)
 }
 
 func (s *keySet) text() ([]byte, error) {
@@ -160,7 +168,7 @@ func (s *keySet) text() ([]byte, error) {
 	if err := insecurecleartextkeyset.Write(s.handle, keyset.NewJSONWriter(&b)); err != nil {
 		return nil, errors.New("keys: the keyset can't be written")
 	}
-	return b.Bytes(), nil
+	return s.withChecks(b.Bytes())
 }
 
 // Export returns the secret text of the ring, for a backup or to replace an

@@ -20,6 +20,9 @@ var (
 	// with it: it was changed, cut, or belongs to another context. Its text
 	// does not tell which.
 	ErrIntegrity = errors.New("sealed value failed its integrity check")
+	// ErrInUse means that stored values are still sealed with a key that was
+	// to be destroyed.
+	ErrInUse = errors.New("values are still sealed with the key")
 )
 
 // Ring seals and opens. It is safe for concurrent use. The zero Ring has no

@@ -69,6 +69,26 @@ func (r *Ring) Destroy(id uint32) error {
 	})
 }
 
+// DestroyUnused is Destroy for a key that nothing is sealed with any more. Each
+// counter returns how many stored values it knows under the key; if one of them
+// finds any, or fails, the key stays. Ask all who seal with the ring. Backups
+// are not counted: let them expire first.
+func (r *Ring) DestroyUnused(id uint32, inUse ...func(id uint32) (int, error)) error {
+	if len(inUse) == 0 {
+		return errors.New("keys: destroy: nobody was asked what is sealed with the key")
+	}
+	for _, count := range inUse {
+		n, err := count(id)
+		if err != nil {
+			return fmt.Errorf("keys: destroy: key %d: its use is not known: %w", id, err)
+		}
+		if n > 0 {
+			return fmt.Errorf("keys: destroy: key %d: %w (%d values)", id, ErrInUse, n)
+		}
+	}
+	return r.Destroy(id)
+}
+
 func (s *keySet) has(id uint32) bool {
 	for _, info := range s.infos {
 		if info.ID == id {
