@@ -58,6 +58,9 @@ func TestTheMainJob(t *testing.T) {
 	if diff := cmp.Diff([]any{"orders", "web"}, conn["projects"]); diff != "" {
 		t.Errorf("projects (-want +got):\n%s", diff)
 	}
+	if got := c.json(0, "call", "tickets.get", `{"id":"007"}`); len(at(got, "attempts").([]any)) != 1 || at(got, "quota") == nil {
+		t.Errorf("the result has attempts %v and quota %v", got["attempts"], got["quota"])
+	}
 
 	// Every page once, through sealed cursors.
 	seen := map[string]bool{}
@@ -188,7 +191,7 @@ func TestHiddenAbsentAndForeignTicketsAnswerAlike(t *testing.T) {
 	var first map[string]any
 	for _, id := range []string{"SEC-1", "0042", "CR-12", "no-such-ticket", "../me", "a b"} {
 		r := c.json(4, "call", "tickets.get", `{"id":"`+id+`"}`, "--call-id", "same-for-all-"+id)
-		for _, volatile := range []string{"call_id", "provenance", "attempts"} {
+		for _, volatile := range []string{"call_id", "provenance", "attempts", "quota"} {
 			delete(r, volatile)
 		}
 		if first == nil {

@@ -31,6 +31,7 @@ func (Driver) Facts() tickets.Facts {
 		Settle:        30 * time.Second,
 		Limitations: []string{
 			"no idempotency key: a lost answer is settled by listing the project and reading the mark in each text",
+			"a lost answer can't be settled when someone edited the mark out of the text before the look-up",
 			"keyword search runs on an index and can miss what was written in the last moments",
 			"pages are numbered: what changes between two pages can repeat or hide an item",
 			"labels are dropped without an error when the account may not write to the repository",

@@ -129,7 +129,7 @@ func (Driver) Get(ctx context.Context, a *connector.Access, id string) (tickets.
 	if strings.ContainsAny(id, `/\%`) || strings.Trim(id, ".") == "" {
 		return tickets.Ticket{}, connector.Fail(connector.CodeNotFound, "not an id")
 	}
-	w, _, err := connector.Get[wireTicket](ctx, a, connector.Request{Path: "/api/v1/tickets/" + url.PathEscape(id)})
+	w, _, err := connector.Get[wireTicket](ctx, a, connector.Request{Path: "/api/v1/tickets/" + url.PathEscape(id), Cacheable: true})
 	switch {
 	case err != nil:
 	case w.ID != id:

@@ -1,0 +1,5 @@
+//go:build !cgo
+
+package transport
+
+const builtWithCgo = false
