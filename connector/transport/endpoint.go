@@ -83,27 +83,36 @@ func newHTTP(dial func(context.Context, string, string) (net.Conn, error), secur
 	}
 }
 
-// maxAge is how long a connection can stay in use after its host moved.
-const maxAge = 5 * time.Minute
+const (
+	// maxAge is how long a connection can stay in use after its host moved.
+	maxAge = 5 * time.Minute
+	// maxGap is how long a pool can be left alone. Its connections are idle for
+	// 30 seconds at most, but that is by a clock that stands still while the
+	// machine is suspended, when the other side goes on and closes them.
+	maxGap = time.Minute
+)
 
 // A pool replaces its http.Transport when that has grown old. Connections that
 // are busy then finish and are not kept.
 type pool struct {
 	fresh func() *http.Transport
 
-	mu      sync.Mutex // guards the two below
+	mu      sync.Mutex // guards the three below
 	current *http.Transport
-	born    time.Time // wall clock: a machine that slept has stale connections
+	born    time.Time // wall clock, and so is used
+	used    time.Time
 }
 
 func (p *pool) get() *http.Transport {
 	now := time.Now().Round(0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if age := now.Sub(p.born); p.current == nil || age > maxAge || age < 0 {
+	age, gap := now.Sub(p.born), now.Sub(p.used)
+	if p.current == nil || age > maxAge || age < 0 || gap > maxGap || gap < 0 {
 		p.drop()
 		p.current, p.born = p.fresh(), now
 	}
+	p.used = now
 	return p.current
 }
 
