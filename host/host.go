@@ -34,9 +34,11 @@ type Config struct {
 type Host struct {
 	Credentials *credentials.Service
 	Ledger      *operations.Ledger
+	Audit       *operations.AuditLog
+	Keys        *keys.Ring
+	Signer      *keys.Signer // of exported receipts
 
 	db        *store.DB
-	audit     *operations.AuditLog
 	cooldowns *quotas.Cooldowns
 	transport *transport.Transport
 	runtimes  map[string]*connector.Runtime // by provider
@@ -70,24 +72,26 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
-	ring, err := keys.OpenFile(filepath.Join(c.Data, "keys.json"))
-	if err != nil {
+	if h.Keys, err = keys.OpenFile(filepath.Join(c.Data, "keys.json")); err != nil {
 		return err
 	}
-	if h.Ledger, err = operations.New(operations.Config{DB: h.db, Keys: ring}); err != nil {
+	if h.Signer, err = keys.OpenSigner(filepath.Join(c.Data, "signing.pem")); err != nil {
 		return err
 	}
-	if h.audit, err = operations.NewAuditLog(operations.AuditConfig{DB: h.db, Logger: h.log}); err != nil {
+	if h.Ledger, err = operations.New(operations.Config{DB: h.db, Keys: h.Keys, Signer: h.Signer}); err != nil {
+		return err
+	}
+	if h.Audit, err = operations.NewAuditLog(operations.AuditConfig{DB: h.db, Logger: h.log}); err != nil {
 		return err
 	}
 	if h.cooldowns, err = quotas.New(quotas.Config{DB: h.db}); err != nil {
 		return err
 	}
-	codec, err := cursors.New(cursors.Config{Keys: ring})
+	codec, err := cursors.New(cursors.Config{Keys: h.Keys})
 	if err != nil {
 		return err
 	}
-	if err := h.openProviders(c, ring); err != nil {
+	if err := h.openProviders(c); err != nil {
 		return err
 	}
 	for _, i := range c.Instances {
@@ -101,7 +105,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 		// One runtime a provider: every ticket system brings the same tool names.
 		h.runtimes[i.Name], err = connector.New(connector.Config{
 			Connectors: []connector.Connector{con}, Policy: c.Policy, Consent: c.Consent, Connections: h.Credentials,
-			Transport: h.transport, Cursors: codec, Operations: h.Ledger, Auditor: h.audit, Logger: h.log,
+			Transport: h.transport, Cursors: codec, Operations: h.Ledger, Auditor: h.Audit, Logger: h.log,
 		})
 		if err != nil {
 			return err
@@ -113,7 +117,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 // openProviders joins credentials and transport, which need each other: the
 // transport asks credentials for tokens, and credentials reach token endpoints
 // through the transport.
-func (h *Host) openProviders(c Config, ring *keys.Ring) error {
+func (h *Host) openProviders(c Config) error {
 	profiles := transport.Static{}
 	var providers []credentials.Provider
 	for _, i := range c.Instances {
@@ -129,7 +133,7 @@ func (h *Host) openProviders(c Config, ring *keys.Ring) error {
 	exchange := &lateExchanger{}
 	var err error
 	h.Credentials, err = credentials.New(credentials.Config{
-		DB: h.db, Keys: ring, Exchanger: exchange, Providers: providers, Logger: h.log,
+		DB: h.db, Keys: h.Keys, Exchanger: exchange, Providers: providers, Logger: h.log,
 		OnChange: func(ctx context.Context, tx *store.Tx, tenant connector.TenantID, id connector.ConnectionID) error {
 			_, err := h.Ledger.KillConnection(ctx, tx, tenant, id, "the connection changed")
 			return err
@@ -159,9 +163,9 @@ func (h *Host) Close() error {
 	if h.transport != nil {
 		h.transport.Close()
 	}
-	if h.audit != nil {
+	if h.Audit != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		errs = append(errs, h.audit.Close(ctx))
+		errs = append(errs, h.Audit.Close(ctx))
 		cancel()
 	}
 	if h.db != nil {

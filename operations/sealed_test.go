@@ -120,11 +120,17 @@ func TestResealLetsTheOldKeyGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		fresh := b.propose(proposal(acme, "step-2", "y"))
+		if used, err := b.SealedBy(t.Context()); err != nil || used[old] == 0 || used[id] == 0 || used[0] != 0 {
+			t.Errorf("before resealing: %v, %v", used, err)
+		}
 		if n, err := b.Reseal(t.Context()); err != nil || n != 2 {
 			t.Errorf("resealed %d operations (%v), want 2", n, err)
 		}
 		if n, err := b.Reseal(t.Context()); err != nil || n != 0 {
 			t.Errorf("resealed %d operations (%v) the second time, want 0", n, err)
+		}
+		if used, err := b.SealedBy(t.Context()); err != nil || used[old] != 0 || used[id] == 0 {
+			t.Errorf("after resealing: %v, %v", used, err)
 		}
 		if err := b.ring.Disable(old); err != nil {
 			t.Fatal(err)

@@ -94,7 +94,8 @@ Read on in the README, or with --help behind any command.`,
 	f.StringVar(&a.as, "as", defaultPrincipal(), "who acts, as TENANT/USER")
 	f.BoolVar(&a.json, "json", false, "print JSON and nothing else")
 	root.AddCommand(a.demoCommand(), a.sandboxCommand(), a.connectCommand(), a.connectionsCommand(), a.callCommand(),
-		a.toolsCommand(), a.approvalsCommand(), a.operationsCommand(), a.profilesCommand(), a.doctorCommand())
+		a.toolsCommand(), a.approvalsCommand(), a.operationsCommand(), a.receiptsCommand(),
+		a.auditCommand(), a.keysCommand(), a.profilesCommand(), a.doctorCommand())
 	return root
 }
 
