@@ -59,7 +59,7 @@ var owners = map[string][]string{
 	"code.dny.dev/ssrf":                     {"connector/transport"},
 	"github.com/sony/gobreaker":             {"connector/transport"},
 	"golang.org/x/time":                     {"connector/transport"},
-	"golang.org/x/net":                      {"connector/transport"},
+	"golang.org/x/net":                      {"connector/transport", "credentials"},
 	"github.com/tink-crypto/tink-go":        {"keys"},
 	"google.golang.org/protobuf":            {"keys"},
 	"modernc.org/sqlite":                    {"store"},
