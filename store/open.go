@@ -66,6 +66,8 @@ type DB struct {
 	read   *sql.DB
 	write  *sql.DB // the same pool as read on PostgreSQL
 
+	group group // of SQLite's concurrent writers
+
 	closeOnce sync.Once
 	closeErr  error
 

@@ -74,7 +74,7 @@ func openSQLite(ctx context.Context, c Config) (*DB, error) {
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
 
-	db := &DB{engine: SQLite, read: read, write: write}
+	db := &DB{engine: SQLite, read: read, write: write, group: newGroup()}
 	if err := db.Ping(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

@@ -31,6 +31,9 @@ type Tx struct {
 	fresh []string
 }
 
+// Engine tells which database this is.
+func (tx *Tx) Engine() Engine { return tx.engine }
+
 // prepared returns the statement to run, or nil. SQLite's writing pool has one
 // connection, which this transaction holds, so a new text can't be prepared for
 // later before it ends.
@@ -46,12 +49,14 @@ func (tx *Tx) prepared(ctx context.Context, query string) *sql.Stmt {
 	return tx.tx.StmtContext(ctx, stmt)
 }
 
-// remember prepares what the transaction ran for the first time, for the next
-// one. It is only quicker that way, so its errors are of no interest.
-func (db *DB) remember(ctx context.Context, tx *Tx) {
-	for _, query := range tx.fresh {
-		_, _ = db.writing.get(ctx, db.write, query)
+// own is the context of one statement. SQLite rolls a whole transaction back
+// when a statement that writes is interrupted, and others may share this one:
+// there a context ends the work before a statement, never within.
+func (tx *Tx) own(ctx context.Context) (context.Context, error) {
+	if tx.cache == nil {
+		return ctx, nil
 	}
+	return context.WithoutCancel(ctx), ctx.Err()
 }
 
 // Update runs fn in a write transaction. When it returns nil the change is on
@@ -62,80 +67,80 @@ func (db *DB) remember(ctx context.Context, tx *Tx) {
 // it was not. The context ends waiting and statements, but not a commit that
 // was already sent.
 //
-// fn can run up to three times: when PostgreSQL ends the transaction in favour
-// of another (serialization failure, deadlock) it is certain that nothing was
-// committed, and the whole of fn is run again. So fn must have no effect but
-// through tx and variables that it sets anew. On SQLite only the wait for the
-// write lock is repeated, and Update gives up with ErrBusy after about 24
-// seconds. Nothing else is tried twice.
+// fn can run up to three times, when it is certain that nothing was committed:
+// PostgreSQL has ended the transaction in favour of another (serialization
+// failure, deadlock), or others who shared its commit on SQLite have spoilt it.
+// So fn must have no effect but through tx and variables that it sets anew. The
+// wait for SQLite's write lock is repeated as well, and Update gives up with
+// ErrBusy after about 24 seconds. Nothing else is tried twice.
+//
+// On SQLite concurrent calls share commits; see group.go. From the end of fn on
+// the context no longer matters there.
 //
 // Calling Update or View of the same DB from within fn can wait for itself.
 func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
+	if db.engine == SQLite {
+		return db.updateGrouped(ctx, fn)
+	}
 	for attempt := 1; ; attempt++ {
-		busy, err := db.update(ctx, fn)
-		if err == nil {
-			return nil
-		}
-		if !busy && !isConflict(err) || errors.Is(err, ErrCommitUnknown) {
+		err := db.update(ctx, fn)
+		if err == nil || !isConflict(err) || errors.Is(err, ErrCommitUnknown) || attempt == maxAttempts {
 			return err
 		}
-		if attempt == maxAttempts {
-			if busy {
-				return fmt.Errorf("store: begin: %w", ErrBusy)
-			}
+		// The winner of a deadlock needs a moment to be done.
+		pause := time.Duration(attempt) * (5*time.Millisecond + rand.N(20*time.Millisecond))
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
 			return err
-		}
-		if !busy {
-			// The winner of a deadlock needs a moment to be done.
-			pause := time.Duration(attempt) * (5*time.Millisecond + rand.N(20*time.Millisecond))
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
-				return err
-			}
 		}
 	}
 }
 
-// update is one attempt. busy means that SQLite's write lock was not had.
-func (db *DB) update(ctx context.Context, fn func(*Tx) error) (busy bool, err error) {
+// update is one attempt on PostgreSQL.
+func (db *DB) update(ctx context.Context, fn func(*Tx) error) error {
 	// The transaction ends with the caller's context until the commit is
 	// sent. From then on a cancelled caller must not turn a commit that is
 	// about to succeed into an unknown one.
-	txCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	stop := context.AfterFunc(ctx, cancel)
-	defer stop()
-
-	if err := ctx.Err(); err != nil {
-		return false, err
-	}
-	tx, err := db.write.BeginTx(txCtx, nil)
+	tx, stop, cancel, err := db.begin(ctx)
 	if err != nil {
-		if cause := ctx.Err(); cause != nil {
-			return false, fmt.Errorf("store: begin: %w", cause)
-		}
-		return isSQLiteBusy(err), fmt.Errorf("store: begin: %w", clean(err))
+		return err
 	}
+	defer cancel()
 	defer tx.Rollback() // without effect after a commit
 
-	work := &Tx{engine: db.engine, db: db, tx: tx}
-	if db.engine == SQLite {
-		work.cache = &db.writing
-	}
-	if err := fn(work); err != nil {
-		return false, err
+	if err := fn(&Tx{engine: db.engine, db: db, tx: tx}); err != nil {
+		return err
 	}
 	if !stop() {
-		return false, fmt.Errorf("store: not committed: %w", ctx.Err())
+		return fmt.Errorf("store: not committed: %w", ctx.Err())
 	}
 	patience := time.AfterFunc(commitPatience, cancel)
 	defer patience.Stop()
 	if err := tx.Commit(); err != nil {
-		return false, fmt.Errorf("store: %w", commitError(db.engine, err))
+		return fmt.Errorf("store: %w", commitError(db.engine, err))
 	}
-	db.remember(ctx, work)
-	return false, nil
+	return nil
+}
+
+// begin starts a write transaction that the caller's context ends until stop
+// was called and returned true.
+func (db *DB) begin(ctx context.Context) (tx *sql.Tx, stop func() bool, cancel context.CancelFunc, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, nil, err
+	}
+	txCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop = context.AfterFunc(ctx, cancel)
+	tx, err = db.write.BeginTx(txCtx, nil)
+	if err != nil {
+		stop()
+		cancel()
+		if cause := ctx.Err(); cause != nil {
+			return nil, nil, nil, fmt.Errorf("store: begin: %w", cause)
+		}
+		return nil, nil, nil, fmt.Errorf("store: begin: %w", clean(err))
+	}
+	return tx, stop, cancel, nil
 }
 
 // View runs fn in a read-only transaction that sees one snapshot. It does not
@@ -156,8 +161,11 @@ func (db *DB) View(ctx context.Context, fn func(*Tx) error) error {
 
 // Exec runs a statement and returns the number of rows it changed.
 func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	ctx, err := tx.own(ctx)
+	if err != nil {
+		return 0, err
+	}
 	var res sql.Result
-	var err error
 	if stmt := tx.prepared(ctx, query); stmt != nil {
 		res, err = stmt.ExecContext(ctx, args...)
 	} else {
@@ -172,6 +180,10 @@ func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error
 // Query runs a statement that returns rows. Close them before the next
 // statement of the transaction.
 func (tx *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	ctx, err := tx.own(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if stmt := tx.prepared(ctx, query); stmt != nil {
 		return stmt.QueryContext(ctx, args...)
 	}
@@ -180,6 +192,10 @@ func (tx *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, 
 
 // QueryRow runs a statement of which one row is wanted.
 func (tx *Tx) QueryRow(ctx context.Context, query string, args ...any) *Row {
+	ctx, err := tx.own(ctx)
+	if err != nil {
+		return &Row{err: err}
+	}
 	if stmt := tx.prepared(ctx, query); stmt != nil {
 		return &Row{row: stmt.QueryRowContext(ctx, args...)}
 	}
