@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -233,9 +232,9 @@ func decodeInput[In any](raw json.RawMessage) (In, error) {
 }
 
 func encodeOutput(out any) ([]byte, error) {
-	var b bytes.Buffer
-	if err := jsonv2.MarshalWrite(&b, out); err != nil {
+	b, err := jsonv2.Marshal(out)
+	if err != nil {
 		return nil, &Error{Code: CodeInternal, Message: "the output could not be encoded", Err: err}
 	}
-	return b.Bytes(), nil
+	return b, nil
 }

@@ -1,10 +1,12 @@
 package tickets
 
 import (
-	"encoding/json"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // A Ticket in the normal model.
@@ -76,6 +78,9 @@ func (o Optional[T]) IsZero() bool { return !o.known }
 // MarshalJSON writes null or the value. A field that was not mentioned is left
 // out by omitzero.
 func (o Optional[T]) MarshalJSON() ([]byte, error) { return json.Marshal(o.value) }
+
+// MarshalJSONTo is MarshalJSON without a detour: results have many of these.
+func (o Optional[T]) MarshalJSONTo(e *jsontext.Encoder) error { return json.MarshalEncode(e, o.value) }
 
 // UnmarshalJSON reads null or a value.
 func (o *Optional[T]) UnmarshalJSON(b []byte) error {
