@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const canary = "canary-7f3d-token"
 
 // tokens hands out versions from 1; a rejected version gets the next.
-type tokens struct{ asked []int64 }
+type tokens struct{}
 
 type token int64
 
