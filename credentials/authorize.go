@@ -88,14 +88,31 @@ func (r *record) dueEarly(now time.Time, owner string) bool {
 // credential is the only thing that carries a token out of this package, and
 // the transport is the only one that gets it.
 type credential struct {
-	access  Secret
-	version int64
+	access         Secret
+	version        int64
+	header, prefix string // the provider's; empty: Authorization, Bearer
+}
+
+func (s *Service) credential(provider string, access Secret, version int64) *credential {
+	c := &credential{access: access, version: version}
+	if p := s.providers[provider]; p != nil {
+		c.header, c.prefix = p.Header, p.Prefix
+	}
+	return c
 }
 
 // Apply sets the Authorization header, over whatever was there (RFC 6750
-// section 2.1).
+// section 2.1), or the provider's own one.
 func (c *credential) Apply(r *http.Request) error {
-	r.Header.Set("Authorization", "Bearer "+c.access.reveal())
+	header, prefix := c.header, c.prefix
+	if header == "" {
+		header = "Authorization"
+		if prefix == "" {
+			prefix = "Bearer "
+		}
+	}
+	r.Header.Del("Authorization")
+	r.Header.Set(header, prefix+c.access.reveal())
 	return nil
 }
 
@@ -114,7 +131,7 @@ func (s *Service) Authorize(ctx context.Context, c connector.Connection, rejecte
 		if rejected != 0 {
 			return nil, connector.Fail(connector.CodeConnectionRequired, "the provider refuses the token it has just issued")
 		}
-		return &credential{access: lent, version: 1}, nil
+		return s.credential(c.Provider, lent, 1), nil
 	}
 	for range 4 {
 		r, err := s.read(ctx, recordKey{c.Tenant, c.ID}, c.Principal)
@@ -145,7 +162,7 @@ func (s *Service) Authorize(ctx context.Context, c connector.Connection, rejecte
 		if r.dueEarly(now, s.owner) {
 			s.flight(ctx, r, false) // nobody waits for it
 		}
-		return &credential{access: access, version: r.version}, nil
+		return s.credential(r.provider, access, r.version), nil
 	}
 	return nil, unavailable(s.cfg.RetryBase, "the connection's token changes faster than it can be used")
 }

@@ -99,6 +99,8 @@ func (s *Service) Begin(ctx context.Context, caller connector.Caller, r BeginReq
 		return Begun{}, connector.Fail(connector.CodePermissionDenied, "a sign-in needs a signed-in principal")
 	case p == nil:
 		return Begun{}, connector.Fail(connector.CodeNotFound, "no such provider")
+	case p.Kind != KindAuthorizationCode:
+		return Begun{}, connector.Fail(connector.CodeInvalidInput, "nobody signs in at this provider; its credential is set up by an operator")
 	case len(r.BrowserKey) < 16:
 		return Begun{}, connector.Fail(connector.CodeInvalidInput, "a sign-in needs a browser key of at least 16 bytes")
 	case checkEndpoint(r.RedirectURI) != nil || !storable(r.RedirectURI):
@@ -119,6 +121,10 @@ func (s *Service) Begin(ctx context.Context, caller connector.Caller, r BeginReq
 			return Begun{}, err
 		}
 	}
+	p, err := s.provider(ctx, p.ID)
+	if err != nil {
+		return Begun{}, err
+	}
 	t := transaction{
 		id: rand.Text(), tenant: caller.Tenant, principal: caller.Principal, browserHash: hash(r.BrowserKey),
 		provider: p.ID, client: p.ClientID, issuer: p.Issuer, issAdvertised: p.IssAdvertised, tokenURL: p.TokenURL,
@@ -126,7 +132,6 @@ func (s *Service) Begin(ctx context.Context, caller connector.Caller, r BeginReq
 	}
 	state := randomState()
 	verifier := oauth2.GenerateVerifier()
-	var err error
 	if t.verifier, err = s.cfg.Keys.Seal([]byte(verifier), t.place().verifier(t.id)); err != nil {
 		return Begun{}, storage(err)
 	}

@@ -38,6 +38,7 @@ const (
 	ReasonRevoked        Reason = "revoked_401"      // a fresh token was refused
 	ReasonIntegrity      Reason = "integrity"        // the stored record was altered or moved
 	ReasonNoRefreshToken Reason = "no_refresh_token" // expired, and there is nothing to renew it with
+	ReasonKeyRefused     Reason = "key_refused"      // the provider does not accept the static key
 	ReasonUnclassified   Reason = "unclassified"     // refused again and again in words we do not know
 )
 
@@ -50,7 +51,7 @@ type View struct {
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
 	AccessExpiresAt time.Time // zero: unknown
-	Renewable       bool      // there is a refresh token
+	Renewable       bool      // a new token can be had without a person
 	Revocation      Steps     // of a disconnected one
 }
 

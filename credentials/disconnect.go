@@ -206,7 +206,7 @@ func (s *Service) sealRevocations(p *Provider, tenant connector.TenantID, id con
 		kind  string
 		token Secret
 	}{{kindRefresh, tokens.refresh}, {kindAccess, tokens.access}} {
-		if part.token.IsZero() {
+		if part.token.IsZero() || part.kind == kindRefresh && p != nil && p.Kind == KindApp { // an id, no token
 			continue
 		}
 		r := revocation{tenant: tenant, id: rand.Text(), connection: id, kind: part.kind, state: StepPending,
@@ -214,7 +214,7 @@ func (s *Service) sealRevocations(p *Provider, tenant connector.TenantID, id con
 		if p != nil {
 			r.provider = p.ID
 		}
-		if p == nil || p.RevocationURL == "" {
+		if p == nil || p.RevocationURL == "" && !p.Discover {
 			r.state, r.code = StepFailed, codeNoEndpoint
 		} else {
 			var err error

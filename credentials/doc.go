@@ -12,6 +12,10 @@
 // that was fixed at the start, the account read with the fresh token, and one
 // transaction that stores it all.
 //
+// A provider's endpoints are pinned, or discovered from its issuer (RFC 8414,
+// compared byte for byte, S256 required). [Service.Setup] makes the connections
+// for which nobody signs in: client credentials, static keys, app installations.
+//
 // # One request
 //
 // [Service.Authorize] is asked before each request. It reads status, account

@@ -40,7 +40,10 @@ var _ transport.Credentials = (*Service)(nil)
 // what a server did with a refresh token.
 func (s *Service) post(ctx context.Context, p *Provider, endpoint string, form url.Values) reply {
 	header := http.Header{}
-	p.authenticate(header, form)
+	if err := s.authenticate(ctx, p, header, form); err != nil {
+		s.log.ErrorContext(ctx, "the client can not be authenticated", "provider", p.ID, "error", err)
+		return reply{}
+	}
 	resp, err := s.cfg.Exchanger.Exchange(ctx, p.Profile, transport.Exchange{URL: endpoint, Form: form, Header: header})
 	if err != nil {
 		e := connector.AsError(err)

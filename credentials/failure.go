@@ -33,6 +33,11 @@ func (s *Service) judge(c *claim, a answer, expired bool) verdict {
 	case classThrottled:
 		v.wait = max(min(a.retryAfter, retryAfterCap), v.wait)
 	case classRejected:
+		if c.kind == KindClientCredentials {
+			// There is no grant that could be dead.
+			v.status, v.reason, v.wait = StatusDegraded, Reason(a.code), misconfiguredWait
+			break
+		}
 		v.status, v.reason = StatusReconnectRequired, ReasonInvalidGrant
 		if c.unknowns > 0 {
 			v.reason = ReasonLostRotation

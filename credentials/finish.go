@@ -69,8 +69,14 @@ func (s *Service) complete(ctx context.Context, t *transaction, q url.Values, id
 	if q.Get("code") == "" {
 		return none, "no_code", connector.Fail(connector.CodeInvalidInput, "the provider's answer has neither a code nor an error")
 	}
-	p := s.providers[t.provider]
-	if p == nil || p.ClientID != t.client || p.Issuer != t.issuer || p.TokenURL != t.tokenURL {
+	if s.providers[t.provider] == nil {
+		return none, "provider_changed", connector.Fail(connector.CodeConflict, "the provider's settings have changed meanwhile; start again")
+	}
+	p, err := s.provider(ctx, t.provider)
+	if err != nil {
+		return none, "metadata", err
+	}
+	if p.ClientID != t.client || p.Issuer != t.issuer || p.TokenURL != t.tokenURL {
 		// The code may only go to the token endpoint that was chosen at the start.
 		return none, "provider_changed", connector.Fail(connector.CodeConflict, "the provider's settings have changed meanwhile; start again")
 	}
@@ -118,15 +124,20 @@ func (s *Service) exchangeCode(ctx context.Context, p *Provider, t *transaction,
 	if err != nil {
 		return a, err
 	}
+	return a, signInFailure(a)
+}
+
+// signInFailure is what a person is told of a token endpoint's answer.
+func signInFailure(a answer) error {
 	switch a.class {
 	case classGranted:
-		return a, nil
+		return nil
 	case classNotSent, classUnknown, classThrottled:
-		return a, unavailable(a.retryAfter, "the provider's token endpoint gave no usable answer; start again")
+		return unavailable(a.retryAfter, "the provider's token endpoint gave no usable answer; start again")
 	case classMisconfigured:
-		return a, connector.Fail(connector.CodeProviderContract, "the provider does not accept this application (%s)", a.code)
+		return connector.Fail(connector.CodeProviderContract, "the provider does not accept this application (%s)", a.code)
 	}
-	return a, connector.Fail(connector.CodeConnectionRequired, "the provider did not accept the sign-in (%s); start again", a.code)
+	return connector.Fail(connector.CodeConnectionRequired, "the provider did not accept the sign-in (%s); start again", a.code)
 }
 
 // settle identifies the account and makes or renews the connection.

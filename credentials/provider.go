@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // AuthMethod says how we prove to the token endpoint which client we are. It is
@@ -19,7 +21,28 @@ const (
 	AuthNone  AuthMethod = "none"  // a public client: client_id in the form
 	AuthBasic AuthMethod = "basic" // RFC 6749 section 2.3.1, the Authorization header
 	AuthPost  AuthMethod = "post"  // id and secret in the form
+	// AuthPrivateKeyJWT signs an assertion with ClientKey (RFC 7523).
+	AuthPrivateKeyJWT AuthMethod = "private_key_jwt"
 )
+
+// Kind is how a provider's tokens come about and are renewed.
+type Kind string
+
+const (
+	// KindAuthorizationCode: a person signs in; a refresh token renews.
+	KindAuthorizationCode Kind = ""
+	// KindClientCredentials: the application's own account (RFC 6749 section
+	// 4.4). A new token is asked for whenever one is needed.
+	KindClientCredentials Kind = "client_credentials"
+	// KindStatic: a key that an operator enters and replaces.
+	KindStatic Kind = "static"
+	// KindApp: a signed assertion of the application is exchanged for a short
+	// token of one installation, as GitHub Apps do.
+	KindApp Kind = "app"
+)
+
+// mints tells that a new token needs no token before it.
+func (k Kind) mints() bool { return k == KindClientCredentials || k == KindApp }
 
 // A Provider is one client registration at one authorization server. Its facts
 // are the administrator's word (pinned), not discovered.
@@ -29,19 +52,37 @@ type Provider struct {
 	// Profile is the endpoint profile that guards requests to this instance,
 	// the token endpoint included. Required.
 	Profile string
+	// Kind of credential. The zero value is the authorization code flow.
+	Kind Kind
 	// Issuer is the authorization server's identifier, compared byte for byte.
 	Issuer string
+	// Discover reads endpoints and IssAdvertised from the issuer's metadata
+	// (RFC 8414, OpenID Connect Discovery) instead of being told them. The
+	// metadata must name this issuer exactly and support S256.
+	Discover bool
 	// The endpoints. RevocationURL may be empty: then a disconnect can't claim
 	// that the provider revoked anything.
 	AuthorizationURL string
 	TokenURL         string
 	RevocationURL    string
+	// InstallationURL of KindApp is where an assertion is exchanged, with
+	// {installation} in the place of the installation's id.
+	InstallationURL string
 	// IssAdvertised: the server's metadata says that authorization answers
 	// carry iss (RFC 9207), so one without it is refused.
 	IssAdvertised bool
 
 	ClientID     string
 	ClientSecret Secret
+	// ClientKey signs for AuthPrivateKeyJWT and KindApp.
+	ClientKey ClientKey
+	// AssertionAudience is what the assertion of AuthPrivateKeyJWT is for.
+	// Empty: the issuer. Some servers want their token endpoint instead.
+	AssertionAudience string
+	// Header and Prefix are how a token goes into a request. Empty: the
+	// Authorization header, "Bearer ". For KindStatic, a Header without a
+	// Prefix carries the key alone.
+	Header, Prefix string
 	// Method has no default: the zero value is refused.
 	Method AuthMethod
 
@@ -86,30 +127,16 @@ func (p *Provider) check() error {
 		return fmt.Errorf("provider %s: no endpoint profile", p.ID)
 	case p.Issuer == "":
 		return fmt.Errorf("provider %s: no issuer", p.ID)
-	case p.ClientID == "":
+	case p.ClientID == "" && p.Kind != KindStatic:
 		return fmt.Errorf("provider %s: no client id", p.ID)
 	case p.DefaultLifetime < 0:
 		return fmt.Errorf("provider %s: negative lifetime", p.ID)
 	}
-	for name, raw := range map[string]string{"authorization": p.AuthorizationURL, "token": p.TokenURL, "revocation": p.RevocationURL} {
-		if raw == "" && name == "revocation" {
-			continue
-		}
-		if err := checkEndpoint(raw); err != nil {
-			return fmt.Errorf("provider %s: %s endpoint: %w", p.ID, name, err)
-		}
+	if err := p.checkKind(); err != nil {
+		return fmt.Errorf("provider %s: %w", p.ID, err)
 	}
-	switch p.Method {
-	case AuthNone:
-		if !p.ClientSecret.IsZero() {
-			return fmt.Errorf("provider %s: a client secret, but method none", p.ID)
-		}
-	case AuthBasic, AuthPost:
-		if p.ClientSecret.IsZero() {
-			return fmt.Errorf("provider %s: method %s needs a client secret", p.ID, p.Method)
-		}
-	default:
-		return fmt.Errorf("provider %s: client authentication method must be none, basic or post", p.ID)
+	if p.Header != "" && !httpguts.ValidHeaderFieldName(p.Header) || !httpguts.ValidHeaderFieldValue(p.Prefix) {
+		return fmt.Errorf("provider %s: header or prefix is not valid", p.ID)
 	}
 	for _, s := range slices.Concat(p.Scopes, p.MoreScopes) {
 		if !validScope(s) {
@@ -130,6 +157,77 @@ func (p *Provider) check() error {
 	for _, a := range p.RefreshAliases {
 		if a == (Alias{}) || a.Status >= 500 {
 			return fmt.Errorf("provider %s: an alias must match something below status 500", p.ID)
+		}
+	}
+	return nil
+}
+
+// checkKind asks of each kind what it needs, and nothing that would be ignored.
+func (p *Provider) checkKind() error {
+	switch p.Kind {
+	case KindAuthorizationCode, KindClientCredentials:
+		if p.Discover && (p.AuthorizationURL != "" || p.TokenURL != "" || p.RevocationURL != "" || p.IssAdvertised) {
+			return errors.New("endpoints are either given or discovered")
+		}
+		if p.Discover {
+			if u, err := url.Parse(p.Issuer); err != nil || checkEndpoint(p.Issuer) != nil || u.RawQuery != "" {
+				return errors.New("the issuer is not a URL that metadata can be read from")
+			}
+		} else if err := p.checkEndpoints(); err != nil {
+			return err
+		}
+		if p.Kind == KindClientCredentials && p.Method == AuthNone {
+			return errors.New("client credentials need a client authentication")
+		}
+		return p.checkMethod()
+	case KindStatic:
+		if p.Discover || p.AuthorizationURL != "" || p.TokenURL != "" || p.RevocationURL != "" || !p.ClientSecret.IsZero() || !p.ClientKey.IsZero() || p.Method != "" {
+			return errors.New("a static key has no endpoints and no client secret")
+		}
+		return nil
+	case KindApp:
+		if p.Discover || p.AuthorizationURL != "" || p.TokenURL != "" || p.RevocationURL != "" || !p.ClientSecret.IsZero() || p.Method != "" {
+			return errors.New("an app has an installation URL and a client key only")
+		}
+		if p.ClientKey.IsZero() || p.ClientKey.alg != "RS256" {
+			return errors.New("an app needs an RSA client key")
+		}
+		if strings.Count(p.InstallationURL, "{installation}") != 1 {
+			return errors.New("the installation URL must contain {installation} once")
+		}
+		return checkEndpoint(strings.Replace(p.InstallationURL, "{installation}", "1", 1))
+	}
+	return errors.New("unknown kind")
+}
+
+func (p *Provider) checkMethod() error {
+	secret, key := !p.ClientSecret.IsZero(), !p.ClientKey.IsZero()
+	switch p.Method {
+	case AuthNone:
+		if secret || key {
+			return errors.New("a client secret or key, but method none")
+		}
+	case AuthBasic, AuthPost:
+		if !secret || key {
+			return fmt.Errorf("method %s needs a client secret and no key", p.Method)
+		}
+	case AuthPrivateKeyJWT:
+		if secret || !key {
+			return errors.New("method private_key_jwt needs a client key and no secret")
+		}
+	default:
+		return errors.New("client authentication method must be none, basic, post or private_key_jwt")
+	}
+	return nil
+}
+
+func (p *Provider) checkEndpoints() error {
+	for name, raw := range map[string]string{"authorization": p.AuthorizationURL, "token": p.TokenURL, "revocation": p.RevocationURL} {
+		if raw == "" && (name == "revocation" || name == "authorization" && p.Kind != KindAuthorizationCode) {
+			continue
+		}
+		if err := checkEndpoint(raw); err != nil {
+			return fmt.Errorf("%s endpoint: %w", name, err)
 		}
 	}
 	return nil

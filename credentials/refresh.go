@@ -62,6 +62,8 @@ type claim struct {
 	tokens   pair
 	granted  []string
 	answered []string
+	asked    []string
+	kind     Kind
 }
 
 // refresh moves the connection past a version: by adopting what another
@@ -82,6 +84,8 @@ func (s *Service) refresh(ctx context.Context, from *record, refused bool) error
 		}
 		p := s.providers[r.provider]
 		switch {
+		case !r.hasRefresh && refused && p != nil && p.Kind == KindStatic:
+			return s.lose(ctx, r, ReasonKeyRefused)
 		case !r.hasRefresh && (refused || r.expired(now)):
 			return s.lose(ctx, r, ReasonNoRefreshToken)
 		case refused && r.forced && now.Sub(r.issuedAt) < rejectionWindow:
@@ -90,6 +94,9 @@ func (s *Service) refresh(ctx context.Context, from *record, refused bool) error
 			return unavailable(r.nextTry.Sub(now), "the token can not be renewed at the moment")
 		case p == nil || p.ClientID != r.client || p.Issuer != r.issuer:
 			return connector.Fail(connector.CodeUnavailable, "the provider of this connection is not configured")
+		}
+		if p, err = s.provider(ctx, p.ID); err != nil {
+			return err
 		}
 		c, err := s.claim(ctx, r, &w)
 		if err != nil {
@@ -142,7 +149,7 @@ func (w *watch) answered(gap time.Duration) (steady time.Duration) {
 func (s *Service) claim(ctx context.Context, r *record, w *watch) (*claim, error) {
 	c := &claim{record: r, started: time.Now()}
 	var sealed []byte
-	var answered, granted string
+	var answered, granted, asked string
 	err := s.db.Update(ctx, func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -159,8 +166,8 @@ func (s *Service) claim(ctx context.Context, r *record, w *watch) (*claim, error
 		if err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, `SELECT granted_scopes FROM cred_connections WHERE tenant_id = ? AND id = ?`,
-			string(r.key.tenant), string(r.key.connection)).Scan(&granted); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT granted_scopes, requested_scopes FROM cred_connections WHERE tenant_id = ? AND id = ?`,
+			string(r.key.tenant), string(r.key.connection)).Scan(&granted, &asked); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO cred_attempts (tenant_id, connection_id, lease_tok, from_version, owner, started_at, finished_at,
@@ -174,7 +181,7 @@ func (s *Service) claim(ctx context.Context, r *record, w *watch) (*claim, error
 	case err != nil:
 		return nil, storage(err)
 	}
-	c.answered, c.granted = unlist(answered), unlist(granted)
+	c.answered, c.granted, c.asked = unlist(answered), unlist(granted), unlist(asked)
 	if c.tokens, err = s.openRecord(ctx, r, sealed); err != nil {
 		if errors.Is(err, keys.ErrIntegrity) {
 			return nil, s.quarantine(ctx, r)
@@ -196,6 +203,7 @@ func (s *Service) late(c *claim) bool {
 // spend sends the refresh token and records what came of it. Not done without
 // an error: look again.
 func (s *Service) spend(ctx context.Context, p *Provider, c *claim, refused bool) (done bool, err error) {
+	c.kind = p.Kind
 	if s.claimed != nil {
 		s.claimed()
 	}
@@ -207,7 +215,12 @@ func (s *Service) spend(ctx context.Context, p *Provider, c *claim, refused bool
 	// answer that nobody takes costs the grant.
 	sendCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.HTTPTimeout)
 	defer cancel()
-	a, err := s.token(sendCtx, p, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {c.tokens.refresh.reveal()}})
+	var a answer
+	if p.Kind.mints() {
+		a, err = s.mint(sendCtx, p, c.tokens.refresh, c.asked)
+	} else {
+		a, err = s.token(sendCtx, p, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {c.tokens.refresh.reveal()}})
+	}
 	if err != nil {
 		s.release(ctx, c, "abandoned")
 		return false, err

@@ -109,8 +109,16 @@ func (s *Service) revokeOne(ctx context.Context, r revocation) (mine bool, err e
 
 func (s *Service) sendRevocation(ctx context.Context, r revocation) (StepState, string, time.Duration) {
 	wait := min(s.cfg.RetryBase<<min(r.tries, 20), revocationCap)
-	p := s.providers[r.provider]
-	if p == nil || p.RevocationURL == "" {
+	if s.providers[r.provider] == nil {
+		return StepPending, "provider_not_configured", revocationCap
+	}
+	p, err := s.provider(ctx, r.provider)
+	switch {
+	case err != nil:
+		return StepPending, "metadata_unavailable", wait
+	case p.RevocationURL == "" && s.providers[r.provider].Discover:
+		return StepFailed, codeNoEndpoint, 0
+	case p.RevocationURL == "":
 		return StepPending, "provider_not_configured", revocationCap
 	}
 	token, err := s.cfg.Keys.Open(r.sealed, revocationPlace(r.tenant, r.id, r.kind))

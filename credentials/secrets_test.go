@@ -260,21 +260,21 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 	providers := map[string]func(*Provider){
-		"without id":                  func(p *Provider) { p.ID = "" },
-		"no endpoint profile":         func(p *Provider) { p.Profile = "" },
-		"no issuer":                   func(p *Provider) { p.Issuer = "" },
-		"no client id":                func(p *Provider) { p.ClientID = "" },
-		"token endpoint":              func(p *Provider) { p.TokenURL = "http://as.example/t" },
-		"authorization endpoint":      func(p *Provider) { p.AuthorizationURL = "/a" },
-		"revocation endpoint":         func(p *Provider) { p.RevocationURL = "https://u:p@as.example/" },
-		"needs a client secret":       func(p *Provider) { p.Method = AuthBasic },
-		"but method none":             func(p *Provider) { p.ClientSecret = NewSecret("x") },
-		"must be none, basic or post": func(p *Provider) { p.Method = "" },
-		"a scope has a character":     func(p *Provider) { p.Scopes = []string{"a b"} },
-		"set by the flow":             func(p *Provider) { p.AuthParams = map[string]string{"code_challenge_method": "plain"} },
-		"resource must be":            func(p *Provider) { p.Resource = "tickets" },
-		"an alias must":               func(p *Provider) { p.RefreshAliases = []Alias{{}} },
-		"negative lifetime":           func(p *Provider) { p.DefaultLifetime = -1 },
+		"without id":             func(p *Provider) { p.ID = "" },
+		"no endpoint profile":    func(p *Provider) { p.Profile = "" },
+		"no issuer":              func(p *Provider) { p.Issuer = "" },
+		"no client id":           func(p *Provider) { p.ClientID = "" },
+		"token endpoint":         func(p *Provider) { p.TokenURL = "http://as.example/t" },
+		"authorization endpoint": func(p *Provider) { p.AuthorizationURL = "/a" },
+		"revocation endpoint":    func(p *Provider) { p.RevocationURL = "https://u:p@as.example/" },
+		"needs a client secret":  func(p *Provider) { p.Method = AuthBasic },
+		"but method none":        func(p *Provider) { p.ClientSecret = NewSecret("x") },
+		"must be none, basic, post or private_key_jwt": func(p *Provider) { p.Method = "" },
+		"a scope has a character":                      func(p *Provider) { p.Scopes = []string{"a b"} },
+		"set by the flow":                              func(p *Provider) { p.AuthParams = map[string]string{"code_challenge_method": "plain"} },
+		"resource must be":                             func(p *Provider) { p.Resource = "tickets" },
+		"an alias must":                                func(p *Provider) { p.RefreshAliases = []Alias{{}} },
+		"negative lifetime":                            func(p *Provider) { p.DefaultLifetime = -1 },
 	}
 	for want, change := range providers {
 		p := provider

@@ -104,6 +104,7 @@ type Service struct {
 	owner     string // names this Service in leases
 
 	flights singleflight.Group
+	meta    discovered
 	clock   clock
 	claimed func() // nil, or where a test holds a process up between claim and send
 
@@ -129,6 +130,7 @@ func New(c Config) (*Service, error) {
 		provisional: make(map[connector.ConnectionID]provisional),
 	}
 	s.clock.db = c.DB
+	s.meta.found = make(map[string]found)
 	for _, p := range c.Providers {
 		if err := p.check(); err != nil {
 			return nil, fmt.Errorf("credentials: %w", err)

@@ -144,14 +144,14 @@ func (s *Service) storeTokens(ctx context.Context, tx *store.Tx, t *transaction,
 		_, err := tx.Exec(ctx, `INSERT INTO cred_tokens (tenant_id, connection_id, version, sealed, has_refresh, answered_scopes, issued_at,
 			access_exp, forced, lease_tok, lease_owner, lease_exp, phase, next_attempt_at, fail_count, unknown_count, last_code)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 1, '', 0, 'idle', 0, 0, 0, '')`,
-			string(t.tenant), string(id), next, sealed, flag(!a.grant.refresh.IsZero()), list(answered), millis(now), expires)
+			string(t.tenant), string(id), next, sealed, flag(p.Kind.mints() || !a.grant.refresh.IsZero()), list(answered), millis(now), expires)
 		return next, err
 	}
 	n, err := tx.Exec(ctx, `UPDATE cred_tokens SET version = ?, sealed = ?, has_refresh = ?, answered_scopes = ?, issued_at = ?, access_exp = ?,
 		forced = 0, lease_tok = lease_tok + 1, lease_owner = '', lease_exp = 0, phase = 'idle', next_attempt_at = 0,
 		fail_count = 0, unknown_count = 0, last_code = ''
 		WHERE tenant_id = ? AND connection_id = ? AND version = ? AND lease_tok = ?`,
-		next, sealed, flag(!a.grant.refresh.IsZero()), list(answered), millis(now), expires,
+		next, sealed, flag(p.Kind.mints() || !a.grant.refresh.IsZero()), list(answered), millis(now), expires,
 		string(t.tenant), string(id), version, leaseTok)
 	if err == nil && n == 0 {
 		err = errMoved

@@ -93,7 +93,7 @@ type reply struct {
 	retryAfter time.Duration
 }
 
-func (p *Provider) authenticate(header http.Header, form url.Values) {
+func (s *Service) authenticate(ctx context.Context, p *Provider, header http.Header, form url.Values) error {
 	switch p.Method {
 	case AuthBasic:
 		// RFC 6749 section 2.3.1: both parts are form-encoded first.
@@ -104,7 +104,20 @@ func (p *Provider) authenticate(header http.Header, form url.Values) {
 		form.Set("client_secret", p.ClientSecret.reveal())
 	case AuthNone:
 		form.Set("client_id", p.ClientID)
+	case AuthPrivateKeyJWT:
+		now, err := s.clock.now(ctx)
+		if err != nil {
+			return err
+		}
+		assertion, err := p.assertion(now)
+		if err != nil {
+			return err
+		}
+		form.Set("client_id", p.ClientID)
+		form.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+		form.Set("client_assertion", assertion)
 	}
+	return nil
 }
 
 // classify is the table of what an answer means. Two rules come before it:
