@@ -6,7 +6,8 @@
 //
 //	deadline -> the connection's slots, queue and rate -> breaker of the profile
 //	-> attempt loop -> http.Client that follows nothing -> URL gate and origin pin
-//	-> credential, on a copy -> attempt counter -> http.Transport -> dial guard
+//	-> running cooldowns -> credential, on a copy -> condition of a kept answer
+//	-> attempt counter -> http.Transport -> dial guard
 //
 // and the answer comes back through a cap on decoded bytes and a check of its
 // media type. What the package promises:
@@ -20,13 +21,20 @@
 //     never completed, which http.Transport's trace proves.
 //   - Every request that went out, also one that net/http repeats by itself, is
 //     a row of [connector.Response.Attempts].
+//   - What a provider says about its limits is handed out with every answer, and
+//     a wait that it asked for is honoured before the next attempt, by every
+//     process that shares the [Cooldowns].
+//   - A kept body is used only after the provider confirmed it in the same call,
+//     and only for the tenant, connection, principal and authorization version
+//     that it was given to.
 //   - Texts of errors and log lines hold no path, query, header or body.
 //
 // # Errors
 //
 // Every error is a *connector.Error. EGRESS_BLOCKED: the profile, the URL gate,
 // the dial guard, a redirect to another origin, or a certificate that does not
-// prove the host. OVERLOADED: our own queue or rate. UNAVAILABLE: no answer, or
+// prove the host. OVERLOADED: our own queue or rate. RATE_LIMITED: a
+// cooldown runs for longer than a call may wait. UNAVAILABLE: no answer, or
 // the breaker is open. DEADLINE and CANCELED: the caller's or our time ran out.
 // PROVIDER_CONTRACT and TOO_LARGE: an answer came and can't be used; Status is
 // set. OUTCOME_UNKNOWN: a write left and no complete answer came. A complete
@@ -42,6 +50,16 @@
 //
 // Pooled connections are dropped after five minutes by starting a new pool, so
 // that a changed address is noticed under steady traffic.
+//
+// HTTP/2 is for reads of profiles that ask for it. It repeats by itself and
+// makes it unprovable whether a request was written, so no write uses it.
+//
+// Behind a profile's proxy the guard sees the proxy's address alone. Addresses,
+// and names that mean another host on every network, are refused before CONNECT;
+// whether a public name leads to a private address is the proxy's to check.
+//
+// The cache serves nothing unasked. Freshness lifetimes would save a request and
+// hand out tickets whose access was withdrawn a moment ago.
 //
 // The body is read inside an attempt. A cut-off answer is then one failed
 // attempt like any other, and nothing partial exists outside.
