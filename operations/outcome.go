@@ -42,9 +42,7 @@ func (l *Ledger) Finish(ctx context.Context, c connector.Claim, o connector.Outc
 			case o.State != r.state:
 				return fencedOff(r)
 			case o.State == connector.StateApplied:
-				if err := r.prove(ctx, tx, receipt, output); err != nil {
-					return err
-				}
+				r.receipt, r.output = receipt, output
 				return r.move(ctx, tx, now, connector.StateApplied, ledgerActor, "receipt replaced by the same claim")
 			}
 			return nil
@@ -53,9 +51,7 @@ func (l *Ledger) Finish(ctx context.Context, c connector.Claim, o connector.Outc
 		r.claim, r.leaseUntil, r.nextLook = claimNone, time.Time{}, time.Time{}
 		switch o.State {
 		case connector.StateApplied:
-			if err := r.prove(ctx, tx, receipt, output); err != nil {
-				return err
-			}
+			r.receipt, r.output = receipt, output
 		case connector.StateRejected:
 			if settled := r.dispatchedAt.Add(r.settle); look && now.Before(settled) {
 				r.nextLook = settled
@@ -85,13 +81,6 @@ func (l *Ledger) Finish(ctx context.Context, c connector.Claim, o connector.Outc
 
 func fencedOff(r *row) error {
 	return &connector.Error{Code: connector.CodeConflict, Operation: r.id, Message: "another claim has taken this operation over"}
-}
-
-// prove stores the sealed receipt and output of an applied operation.
-func (r *row) prove(ctx context.Context, tx *store.Tx, receipt, output []byte) error {
-	r.receipt, r.output = receipt, output
-	_, err := tx.Exec(ctx, `UPDATE operation SET receipt = ?, output = ? WHERE tenant = ? AND id = ?`, receipt, output, r.tenant, r.id)
-	return err
 }
 
 // giveBack makes the approval usable again, because nothing of the dispatch

@@ -160,18 +160,26 @@ func find(ctx context.Context, q querier, where string, args ...any) (r row, fou
 
 // lock takes the operation's row lock and reads what is under it. Every change
 // of an operation or its approval begins here, so two never interleave on
-// PostgreSQL; on SQLite there is one writer anyway.
+// PostgreSQL, where both rows are locked: a join would show the approval as it
+// was before the wait otherwise. On SQLite there is one writer anyway.
 func lock(ctx context.Context, tx *store.Tx, tenant connector.TenantID, id connector.OperationID) (row, error) {
+	query := lockOnSQLite
+	if tx.Engine() == store.PostgreSQL {
+		query = lockOnPostgreSQL
+	}
 	var r row
-	err := tx.QueryRow(ctx, `UPDATE operation SET rev = rev WHERE tenant = ? AND id = ? RETURNING `+operationColumns, tenant, id).Scan(r.fields()...)
+	err := tx.QueryRow(ctx, query, tenant, id).Scan(append(r.fields(), r.approval.fields()...)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return row{}, notFound("operation")
 	}
-	if err != nil {
-		return row{}, err
-	}
-	return r, r.loadApproval(ctx, tx)
+	r.Tenant = r.tenant
+	return r, err
 }
+
+var (
+	lockOnSQLite     = joined + `WHERE o.tenant = ? AND o.id = ?`
+	lockOnPostgreSQL = lockOnSQLite + ` FOR UPDATE`
+)
 
 // loadApproval completes a locked row.
 func (r *row) loadApproval(ctx context.Context, tx *store.Tx) error {
@@ -180,17 +188,18 @@ func (r *row) loadApproval(ctx context.Context, tx *store.Tx) error {
 		r.tenant, r.id).Scan(r.approval.fields()...)
 }
 
-// move writes the row's state and its line of history. The row must be locked.
+// move writes the row's state, receipt and output, and its line of history. The
+// row must be locked.
 func (r *row) move(ctx context.Context, tx *store.Tx, now time.Time, to connector.OperationState, actor, reason string) error {
 	from := r.state
 	r.state, r.reason, r.moved = to, storable(reason, maxReason), true
 	r.isLive = r.live()
 	r.rev++
 	_, err := tx.Exec(ctx, `UPDATE operation SET live = ?, state = ?, reason = ?, retryable = ?, fence = ?, claim = ?,
-		lease_until = ?, dispatched_at = ?, next_look = ?, looks = ?, external_id = ?, settled_by = ?, rev = ?
+		lease_until = ?, dispatched_at = ?, next_look = ?, looks = ?, receipt = ?, output = ?, external_id = ?, settled_by = ?, rev = ?
 		WHERE tenant = ? AND id = ?`,
 		boolean(r.isLive), r.state, r.reason, boolean(r.retryable), r.fence, r.claim, moment(r.leaseUntil), moment(r.dispatchedAt),
-		moment(r.nextLook), r.looks, r.externalID, r.settledBy, r.rev, r.tenant, r.id)
+		moment(r.nextLook), r.looks, r.receipt, r.output, r.externalID, r.settledBy, r.rev, r.tenant, r.id)
 	if err != nil {
 		return err
 	}
