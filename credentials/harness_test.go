@@ -389,7 +389,9 @@ func (h *harness) judge(own *replica) {
 	if h.results.Unfit > 0 {
 		t.Errorf("%d calls got a token that did not work", h.results.Unfit)
 	}
-	if h.results.Calls == 0 && h.lost < s.connections {
+	// In the small size the one that crashed can hold every claim for longer
+	// than the others try.
+	if h.results.Calls == 0 && h.lost < s.connections && !(h.small && h.held >= s.connections) {
 		t.Error("no call succeeded: the setting proves nothing")
 	}
 	// No loop: those that are lost cause no further request.
