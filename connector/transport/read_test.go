@@ -322,7 +322,8 @@ func TestChangedProfileTakesEffectAtOnce_G14(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreReusedAndGrowOld_G14(t *testing.T) {
+// S10: a failed call must not empty the pool of all others.
+func TestConnectionsAreReusedAndGrowOld_G14_S10(t *testing.T) {
 	s := serve(t, func(n int, _ seen, c net.Conn) bool {
 		if n == 1 {
 			return say(c, 503, `{}`)

@@ -14,7 +14,7 @@ import (
 var redirectStatuses = []int{301, 302, 303, 307, 308}
 
 // Guarantee: NET3
-func TestRedirectElsewhereIsBlocked_G01_G02_G03_G04_G08_T18(t *testing.T) {
+func TestRedirectElsewhereIsBlocked_G01_G02_G03_G04_G08_S13_T18(t *testing.T) {
 	foreign := serve(t, always(200, `{"stolen":true}`))
 	host := strings.TrimPrefix(foreign.url, "http://")
 	_, port, _ := net.SplitHostPort(host)

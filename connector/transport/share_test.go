@@ -68,7 +68,8 @@ func TestSlotsAndQueueOfAConnection(t *testing.T) {
 	}
 }
 
-func TestLaneWaitsNoLongerThanTheDeadline(t *testing.T) {
+// S11: the limiter's own error is not the context's.
+func TestLaneWaitsNoLongerThanTheDeadline_S11(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLane(Limits{Concurrency: 1, Rate: 1, Burst: 1, Queue: 1, RetryBudget: 5})
 		if _, err := l.enter(t.Context()); err != nil {

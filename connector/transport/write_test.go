@@ -297,12 +297,14 @@ func TestAttemptsAreTheRequestsThatTheServerSaw(t *testing.T) {
 		for i, isWrite := range writes {
 			before := len(s.requests())
 			id := fmt.Sprintf("op-%d", i)
+			conn := alice // or a long Retry-After would keep all later calls at home
+			conn.ID = connector.ConnectionID(id)
 			var resp connector.Response
 			var err error
 			if isWrite {
-				resp, err = tr.Do(t.Context(), alice, connector.ClassWrite, keyed("/t", "Idempotency-Key", id))
+				resp, err = tr.Do(t.Context(), conn, connector.ClassWrite, keyed("/t", "Idempotency-Key", id))
 			} else {
-				resp, err = tr.Do(t.Context(), alice, connector.ClassRead, read("/t"))
+				resp, err = tr.Do(t.Context(), conn, connector.ClassRead, read("/t"))
 			}
 			saw := len(s.requests()) - before
 			sent := 0
