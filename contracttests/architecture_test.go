@@ -38,7 +38,7 @@ var mayImport = []struct {
 	{"tickets", []string{"connector"}},
 	{"tickets/sandboxorg", []string{"connector", "tickets"}},
 	{"tickets/gitea", []string{"connector", "tickets"}},
-	{"host", []string{"connector", "connector/manifest", "connector/transport", "connector/transport/profiles", "credentials", "cursors", "keys", "operations", "quotas", "store", "tickets", "tickets/gitea", "tickets/sandboxorg"}},
+	{"host", []string{"connector", "connector/manifest", "connector/transport", "connector/transport/profiles", "credentials", "cursors", "keys", "operations", "quotas", "store", "telemetry", "tickets", "tickets/gitea", "tickets/sandboxorg"}},
 	{"contracttests", []string{"*"}},
 	{"contracttests/sandbox", nil},
 	{"contracttests/crash", []string{"*"}},

@@ -17,6 +17,7 @@ import (
 	"github.com/drawbridge-dev/drawbridge/operations"
 	"github.com/drawbridge-dev/drawbridge/quotas"
 	"github.com/drawbridge-dev/drawbridge/store"
+	"github.com/drawbridge-dev/drawbridge/telemetry"
 )
 
 // Config says what to open.
@@ -24,10 +25,11 @@ type Config struct {
 	Data      string // folder of the key ring, and of the database if there is no URL
 	Database  string // database URL; empty: SQLite in Data
 	Instances []Instance
-	Profiles  []transport.Profile // the administrator's, which instances may name
-	Policy    connector.Policy    // required
-	Consent   connector.Consent   // required
-	Logger    *slog.Logger        // nil discards
+	Profiles  []transport.Profile  // the administrator's, which instances may name
+	Policy    connector.Policy     // required
+	Consent   connector.Consent    // required
+	Logger    *slog.Logger         // nil discards
+	Telemetry *telemetry.Telemetry // nil: nothing is measured
 }
 
 // A Host is everything that runs calls. It is safe for concurrent use.
@@ -103,11 +105,14 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 		m.EndpointProfile, m.Auth.CredentialStore = i.Name, "vault"
 		h.manifests = append(h.manifests, m)
 		// One runtime a provider: every ticket system brings the same tool names.
-		h.runtimes[i.Name], err = connector.New(connector.Config{
+		config := connector.Config{
 			Connectors: []connector.Connector{con}, Policy: c.Policy, Consent: c.Consent, Connections: h.Credentials,
 			Transport: h.transport, Cursors: codec, Operations: h.Ledger, Auditor: h.Audit, Logger: h.log,
-		})
-		if err != nil {
+		}
+		if c.Telemetry != nil { // a nil pointer in an interface is not nil
+			config.Observer = c.Telemetry
+		}
+		if h.runtimes[i.Name], err = connector.New(config); err != nil {
 			return err
 		}
 	}
@@ -142,7 +147,11 @@ func (h *Host) openProviders(c Config) error {
 	if err != nil {
 		return err
 	}
-	h.transport, err = transport.New(transport.Config{Profiles: profiles, Credentials: h.Credentials, Logger: h.log, Cooldowns: h.cooldowns})
+	config := transport.Config{Profiles: profiles, Credentials: h.Credentials, Logger: h.log, Cooldowns: h.cooldowns}
+	if c.Telemetry != nil {
+		config.Observer = c.Telemetry
+	}
+	h.transport, err = transport.New(config)
 	exchange.Transport = h.transport
 	return err
 }
