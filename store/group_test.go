@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -283,5 +284,36 @@ func TestManyWritersLoseNothing(t *testing.T) {
 	var n int
 	if err := dbs[0].QueryRow(t.Context(), "SELECT count(*) FROM crowd").Scan(&n); err != nil || n != want {
 		t.Errorf("%d rows (%v), want %d", n, err, want)
+	}
+}
+
+// BenchmarkUpdate is one durable row a call, by one caller and by 64 at once.
+func BenchmarkUpdate(b *testing.B) {
+	for _, callers := range []int{1, 64} {
+		b.Run(fmt.Sprint(callers), func(b *testing.B) {
+			db, err := Open(b.Context(), Config{URL: filepath.Join(b.TempDir(), "bench.db"), Migrations: []Migrations{{Service: "crowd",
+				FS: fstest.MapFS{"00001_crowd.sql": {Data: []byte("-- +goose Up\nCREATE TABLE crowd (name TEXT PRIMARY KEY);\n")}}}}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer db.Close()
+			var n atomic.Int64
+			var wg sync.WaitGroup
+			b.ResetTimer()
+			for range callers {
+				wg.Go(func() {
+					for i := n.Add(1); i <= int64(b.N); i = n.Add(1) {
+						err := db.Update(b.Context(), func(tx *Tx) error {
+							_, err := tx.Exec(b.Context(), "INSERT INTO crowd (name) VALUES (?)", fmt.Sprint(i))
+							return err
+						})
+						if err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+		})
 	}
 }

@@ -44,6 +44,7 @@ func settled(t *testing.T) (*house, *sandbox.Server, place) {
 // E2, E13; T15.
 // Guarantee: TIX4
 func TestOneByteChangedAfterApproval(t *testing.T) {
+	t.Parallel()
 	h, org, _ := settled(t)
 	const approved = `{"project":"orders","title":"Caf\u00e9 prints 1","body":"a line","severity":"low","labels":["bug"],"evidence":["007"]}`
 	const same, other, malformed = "the same write", "refused: CONFLICT", "refused: INVALID_INPUT"
@@ -195,6 +196,7 @@ func same(ctx context.Context, h *house, o order) error {
 // T01, T12; E9.
 // Guarantee: TIX5
 func TestFiftyIdenticalCalls(t *testing.T) {
+	t.Parallel()
 	h, org, p := settled(t)
 	ctx := t.Context()
 	// The winner's answer takes a while, so that the others meet it on its way.

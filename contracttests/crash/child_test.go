@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,6 +27,10 @@ type order struct {
 func TestMain(m *testing.M) {
 	text := os.Getenv(childVariable)
 	if text == "" {
+		// Nearly all the time is waiting: for children, leases and settle times.
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			panic(err)
+		}
 		goleak.VerifyTestMain(m)
 		return
 	}

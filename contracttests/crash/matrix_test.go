@@ -60,6 +60,7 @@ type cell struct {
 // T01, T02, T04, T09, T10, T12; E4, E5, E8.
 // Guarantee: TIX5, TIX6, RUN7, RUN9
 func TestCrashMatrix(t *testing.T) {
+	t.Parallel()
 	full := os.Getenv("DRAWBRIDGE_CRASH") == "full"
 	var mu sync.Mutex
 	var cells []cell

@@ -150,7 +150,8 @@ func stormFaults() sandbox.Behaviour {
 // T01, T02, T12; E4, E5, E7, E9.
 // Guarantee: TIX5, TIX6
 func TestStorm(t *testing.T) {
-	total, processes, workers := 300, 2, 16
+	t.Parallel()
+	total, processes, workers := 300, 2, 64
 	if text := os.Getenv("DRAWBRIDGE_STORM"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
