@@ -1,4 +1,4 @@
-package telemetry
+package telemetry_test
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"github.com/drawbridge-dev/drawbridge/cursors"
 	"github.com/drawbridge-dev/drawbridge/host"
 	"github.com/drawbridge-dev/drawbridge/keys"
+	"github.com/drawbridge-dev/drawbridge/telemetry"
 	"github.com/drawbridge-dev/drawbridge/tickets"
 	"github.com/drawbridge-dev/drawbridge/tickets/sandboxorg"
 )
@@ -63,7 +64,7 @@ func build(t *testing.T, observed bool) *house {
 	}
 	t.Cleanup(func() { h.Close() })
 	b := &house{t: t, org: org, host: h, spans: tracetest.NewSpanRecorder(), reader: sdkmetric.NewManualReader()}
-	tel, err := New(Config{
+	tel, err := telemetry.New(telemetry.Config{
 		Tracers: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(b.spans)),
 		Meters:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(b.reader)),
 	})

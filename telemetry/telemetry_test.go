@@ -1,4 +1,4 @@
-package telemetry
+package telemetry_test
 
 import (
 	"encoding/json"
@@ -8,16 +8,20 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/connector/transport"
 	"github.com/drawbridge-dev/drawbridge/contracttests/sandbox"
+	"github.com/drawbridge-dev/drawbridge/telemetry"
 )
 
 // tree is the spans of a test, children indented under their parents, in the
@@ -329,7 +333,7 @@ func TestProviderGetsNoTraceContext(t *testing.T) {
 }
 
 func TestNoProvidersNoTelemetry(t *testing.T) {
-	tel, err := New(Config{})
+	tel, err := telemetry.New(telemetry.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,5 +348,28 @@ func TestNoProvidersNoTelemetry(t *testing.T) {
 	}
 	if got := b.tree(); len(got) != 0 {
 		t.Errorf("spans without an observer: %v", got)
+	}
+}
+
+// What the connection pool sent again by itself is a span of its own (G16).
+func TestRequestsThatThePoolRepeated(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	tel, err := telemetry.New(telemetry.Config{Tracers: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	tel.Attempted(t.Context(), transport.Attempted{Profile: "org", Method: "GET", Scheme: "https", Host: "api.example.com", Port: 443, Ended: start.Add(3 * time.Second),
+		Rows: []connector.Attempt{
+			{N: 1, Started: start, WroteRequest: true, Stop: "repeated by the connection pool"},
+			{N: 2, Started: start.Add(time.Second), WroteRequest: true, Status: 200},
+		}})
+	var got []string
+	for _, s := range spans.Ended() {
+		a := attributes(s)
+		got = append(got, fmt.Sprintf("%s %s [%s] [%s] [%s]", s.StartTime().Sub(start), s.EndTime().Sub(start), a["error.type"], a["http.request.resend_count"], a["http.response.status_code"]))
+	}
+	if diff := cmp.Diff([]string{"0s 1s [connection_lost] [] []", "1s 3s [] [1] [200]"}, got); diff != "" {
+		t.Errorf("spans (-want +got):\n%s", diff)
 	}
 }

@@ -400,3 +400,14 @@ func TestTextOfAReport(t *testing.T) {
 		}
 	}
 }
+
+func TestOneOfSeveralServersIsDown(t *testing.T) {
+	s := serve(t, host, later, nil) // on 127.0.0.1 alone
+	r := Check(t.Context(), s.profile(), Options{Resolver: names(t, map[string][]string{host: {"127.0.0.1", "127.0.0.2"}}), Environ: []string{}})
+	if i := item(t, r, "connect", Warning); !strings.Contains(i.Text, "127.0.0.2 port") {
+		t.Error(i.Text)
+	}
+	if item(t, r, "connect", OK); !r.Usable() {
+		t.Errorf("not usable: %v", found(r))
+	}
+}
