@@ -150,7 +150,7 @@ func (a *AuditLog) adopt(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			rows, err := tx.Query(ctx, `SELECT id, `+auditColumns+` FROM audit WHERE seq = 0 AND tenant = ? ORDER BY at, id LIMIT 500`, tenant)
+			rows, err := tx.Query(ctx, `SELECT id, `+auditColumns+` FROM audit WHERE seq = 0 AND tenant = ? ORDER BY at, id LIMIT 100`, tenant)
 			if err != nil {
 				return err
 			}
