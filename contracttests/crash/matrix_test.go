@@ -43,6 +43,7 @@ var providers = []struct {
 	{"key honoured", sandbox.Switches{}},
 	{"key ignored", sandbox.Switches{NoIdempotency: true}},
 	{"only a lookup by reference", sandbox.Switches{NoOperationLookup: true}},
+	{"key ignored, reference lags 5 s", sandbox.Switches{NoIdempotency: true, IndexLagMS: 5000}},
 	{"reference lags 1.2 s", sandbox.Switches{NoOperationLookup: true, IndexLagMS: 1200}},
 }
 

@@ -197,23 +197,61 @@ func (Driver) FindCreated(ctx context.Context, a *connector.Access, id connector
 		return op.Ticket.ticket(), connector.FoundYes, nil
 	case !op.Found && op.Complete:
 		// An organisation that ignores keys has none in its table, and would
-		// deny a ticket that is there. The reference must be absent as well.
-		t, found, err := byReference(ctx, a, id, d)
-		if err != nil || found == connector.FoundYes {
-			return t, found, err
-		}
-		return tickets.Ticket{}, connector.FoundNo, nil
+		// deny a ticket that is there. The list must lack it as well.
+		return byListing(ctx, a, id, d)
 	}
 	return tickets.Ticket{}, connector.CannotTell, nil
 }
 
+const (
+	listPages = 20 // of one project, 100 tickets each
+	// skew is how far our clock and the organisation's may differ.
+	skew = 10 * time.Minute
+)
+
+// byListing walks the project's list, newest first, back to well before the
+// write left. The plain list has no index, so its silence is an absence; the
+// search by reference has one, and only finds.
+func byListing(ctx context.Context, a *connector.Access, id connector.OperationID, d tickets.Draft) (tickets.Ticket, connector.Found, error) {
+	query := url.Values{"project": {d.Project}, "state": {"all"}, "type": {"all"}, "archived": {"include"}, "limit": {"100"}}
+	seen := 0
+	for range listPages {
+		list, _, err := connector.Get[referenceList](ctx, a, connector.Request{Path: "/api/v1/tickets", Query: query})
+		if err != nil {
+			return tickets.Ticket{}, connector.CannotTell, err
+		}
+		for _, w := range list.Items {
+			if w.ExternalRef == string(id) {
+				return w.ticket(), connector.FoundYes, nil
+			}
+			if t := a.Dispatched(); !t.IsZero() && w.CreatedAt.Before(t.Add(-skew)) {
+				return tickets.Ticket{}, connector.FoundNo, nil
+			}
+		}
+		seen += len(list.Items)
+		if list.NextCursor == nil {
+			// The end, if the organisation counts no more than it showed.
+			if list.Total == nil || *list.Total > seen {
+				return tickets.Ticket{}, connector.CannotTell, nil
+			}
+			return tickets.Ticket{}, connector.FoundNo, nil
+		}
+		query.Set("cursor", *list.NextCursor)
+	}
+	return tickets.Ticket{}, connector.CannotTell, nil
+}
+
+type referenceList struct {
+	Items []struct {
+		wireTicket
+		ExternalRef string `json:"external_ref"`
+	} `json:"items"`
+	NextCursor *string `json:"next_cursor"`
+	Total      *int    `json:"total"`
+}
+
 func byReference(ctx context.Context, a *connector.Access, id connector.OperationID, d tickets.Draft) (tickets.Ticket, connector.Found, error) {
-	list, _, err := connector.Get[struct {
-		Items []struct {
-			wireTicket
-			ExternalRef string `json:"external_ref"`
-		} `json:"items"`
-	}](ctx, a, connector.Request{Path: "/api/v1/tickets", Query: url.Values{
+	list, _, err := connector.Get[referenceList](ctx, a, connector.Request{Path: "/api/v1/tickets", Query: url.Values{
 		"external_ref": {string(id)}, "project": {d.Project}, "state": {"all"}, "archived": {"include"}}})
 	if err != nil {
 		return tickets.Ticket{}, connector.CannotTell, err
