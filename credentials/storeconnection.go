@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
@@ -36,7 +37,7 @@ func (s *Service) storeConnection(ctx context.Context, t *transaction, p *Provid
 		}
 		id, authz = old.id, old.authz+1
 		if old.id == "" {
-			id = connector.ConnectionID(rand.Text())
+			id = connector.ConnectionID("con_" + strings.ToLower(rand.Text()[:16])) // 80 random bits, to be pasted
 		}
 		// The token row first, as everywhere: two orders would be a deadlock.
 		version, err := s.storeTokens(ctx, tx, t, p, id, a, now)

@@ -43,7 +43,7 @@ func (l *Ledger) Finish(ctx context.Context, c connector.Claim, o connector.Outc
 				return fencedOff(r)
 			case o.State == connector.StateApplied:
 				r.receipt, r.output = receipt, output
-				return r.move(ctx, tx, now, connector.StateApplied, ledgerActor, "receipt replaced by the same claim")
+				return r.move(ctx, tx, now, connector.StateApplied, ledgerActor, "a stronger receipt")
 			}
 			return nil
 		}

@@ -17,8 +17,9 @@ func (a *app) keysCommand() *cobra.Command {
 		Use: "keys", Short: "Turn over the keys that seal tokens and stored writes", Args: exactly(),
 		Example: "  drawbridge keys\n  drawbridge keys add && drawbridge keys promote ID && drawbridge keys rewrap",
 		Long: `Turning a key over needs no downtime: add a key, promote it once every process has
-seen it (they re-read the file), rewrap what the old key sealed, disable the old key,
-and destroy it when no backup needs it any more.`,
+seen it (they re-read the file), rewrap what the old key sealed, and rewrap again a
+little later until it seals nothing; then disable the old key, and destroy it when no
+backup needs it any more.`,
 		RunE: a.listKeys,
 	}
 	list := &cobra.Command{Use: "list", Short: "List the keys and how much each one seals", Args: exactly(), Example: "  drawbridge keys list", RunE: a.listKeys}
