@@ -197,16 +197,21 @@ func (Driver) FindCreated(ctx context.Context, a *connector.Access, id connector
 		return op.Ticket.ticket(), connector.FoundYes, nil
 	case !op.Found && op.Complete:
 		// An organisation that ignores keys has none in its table, and would
-		// deny a ticket that is there. The list must lack it as well.
+		// deny a ticket that is there. The list must lack it as well; the search
+		// by reference only spares the walk.
+		if t, found, err := byReference(ctx, a, id, d); err != nil || found == connector.FoundYes {
+			return t, found, err
+		}
 		return byListing(ctx, a, id, d)
 	}
 	return tickets.Ticket{}, connector.CannotTell, nil
 }
 
 const (
-	listPages = 20 // of one project, 100 tickets each
-	// skew is how far our clock and the organisation's may differ.
-	skew = 10 * time.Minute
+	listPages = 300 // of one project, 100 tickets each
+	// skew is how far our clock and the organisation's may differ. A walk is as
+	// long as what was made since then.
+	skew = time.Minute
 )
 
 // byListing walks the project's list, newest first, back to well before the
