@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -179,5 +180,24 @@ func TestLayersDoNotMultiply_S4(t *testing.T) {
 		if n := len(s.requests()); n > maxReads+2 {
 			t.Errorf("%s: %d requests for a read, a write and an exchange", name, n)
 		}
+	}
+}
+
+// Calls that look at the clock in one order and take the lock in another are no
+// standstill: a pool that was replaced for it would be no pool.
+func TestPoolIsOneUnderLoad(t *testing.T) {
+	made := 0
+	p := pool{fresh: func() *http.Transport { made++; return new(http.Transport) }} // under the pool's lock
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 5000 {
+				p.get()
+			}
+		})
+	}
+	wg.Wait()
+	if made != 1 {
+		t.Errorf("%d pools were made, want 1", made)
 	}
 }

@@ -104,9 +104,9 @@ type pool struct {
 }
 
 func (p *pool) get() *http.Transport {
-	now := time.Now().Round(0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := time.Now().Round(0) // under the lock, or a late caller's would lie before used
 	age, gap := now.Sub(p.born), now.Sub(p.used)
 	if p.current == nil || age > maxAge || age < 0 || gap > maxGap || gap < 0 {
 		p.drop()
