@@ -103,6 +103,7 @@ type Access struct {
 	versions map[string]string
 	missing  []Missing
 	pinned   bool // provenance stays as it is
+	cut      bool
 }
 
 // Connection returns a copy of the connection that this call runs under.
@@ -143,6 +144,13 @@ func (a *Access) Missing(m Missing) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.missing = append(a.missing, m)
+}
+
+// Truncated records that something was cut to fit; the data says what.
+func (a *Access) Truncated() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cut = true
 }
 
 // Version records the provider's version of an object in the provenance.

@@ -139,7 +139,7 @@ func (x *execution) result(status Status) Result {
 		x.access.mu.Lock()
 		defer x.access.mu.Unlock()
 		c := x.tool.connector
-		result.Attempts, result.Quota = x.access.attempts, x.access.quota
+		result.Attempts, result.Quota, result.Truncated = x.access.attempts, x.access.quota, x.access.cut
 		result.Coverage.Missing = x.access.missing
 		result.Provenance = &Provenance{
 			Connector: c.ID, Version: c.Version, Provider: c.Provider, ProviderVersion: c.ProviderVersion,

@@ -26,7 +26,7 @@ type Result struct {
 	Data       json.RawMessage `json:"data,omitempty"`
 	Coverage   Coverage        `json:"coverage"`
 	Effect     EffectReport    `json:"effect"`
-	Truncated  bool            `json:"truncated"`
+	Truncated  bool            `json:"truncated"`   // something in data was cut, and data says what
 	NextCursor *string         `json:"next_cursor"` // nil: no further page
 	Error      *ErrorReport    `json:"error,omitempty"`
 	Provenance *Provenance     `json:"provenance,omitempty"`

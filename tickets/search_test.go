@@ -297,7 +297,10 @@ func TestT37IdsAreOpaqueAndTextIsCapped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, got := alice.get(planted.ID)
+	r, got := alice.get(planted.ID)
+	if whole, _ := alice.get("WEB-1"); whole.Truncated || !r.Truncated {
+		t.Errorf("a whole ticket is called cut: %v; a cut one: %v", whole.Truncated, r.Truncated)
+	}
 	if got.ID != planted.ID || len(got.Title) > 1000 || !got.TitleTruncated || len(got.Body) > 64<<10 || !got.Truncated || !strings.HasSuffix(got.Body, "€") {
 		t.Errorf("id %q, title %d bytes %v, body %d bytes %v", got.ID, len(got.Title), got.TitleTruncated, len(got.Body), got.Truncated)
 	}

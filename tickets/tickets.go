@@ -91,8 +91,7 @@ func searcher(d Driver) func(context.Context, *connector.Access, searchInput, co
 				outside = true
 				continue
 			}
-			t.normalise()
-			a.Version(t.ID, t.Version)
+			release(a, &t)
 			kept = append(kept, t)
 		}
 		page.Items = kept
@@ -100,6 +99,15 @@ func searcher(d Driver) func(context.Context, *connector.Access, searchInput, co
 			page.Missing = append(page.Missing, connector.Missing{What: "items", Reason: "outside_grant"})
 		}
 		return page, nil
+	}
+}
+
+// release makes a ticket fit to leave and notes what a reader should know of it.
+func release(a *connector.Access, t *Ticket) {
+	t.normalise()
+	a.Version(t.ID, t.Version)
+	if t.Truncated || t.TitleTruncated {
+		a.Truncated()
 	}
 }
 
@@ -120,8 +128,7 @@ func getter(d Driver) func(context.Context, *connector.Access, getInput) (Ticket
 			}
 			return Ticket{}, err
 		}
-		t.normalise()
-		a.Version(t.ID, t.Version)
+		release(a, &t)
 		return t, nil
 	}
 }
