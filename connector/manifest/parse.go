@@ -34,7 +34,7 @@ func Parse(raw []byte) (Manifest, error) {
 	}
 	root, malformed := strictjson.Parse(raw)
 	if malformed != nil {
-		return Manifest{}, fault(raw, *malformed)
+		return Manifest{}, strictjson.Placed(raw, *malformed)
 	}
 	r := reader{new(strictjson.Reader)}
 	m := r.manifest(root)
@@ -44,7 +44,7 @@ func Parse(raw []byte) (Manifest, error) {
 	}
 	var faults []error
 	for _, f := range found[:min(len(found), maxFaults)] {
-		faults = append(faults, fault(raw, f))
+		faults = append(faults, strictjson.Placed(raw, f))
 	}
 	return Manifest{}, errors.Join(faults...)
 }

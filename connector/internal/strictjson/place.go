@@ -3,6 +3,7 @@ package strictjson
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"unicode/utf8"
 
@@ -33,6 +34,29 @@ func (n Node) Member(name string) (Node, bool) {
 		}
 	}
 	return Node{}, false
+}
+
+// A PlacedFault is a fault as people see it. Packages that read a file export it
+// under a name of their own.
+type PlacedFault struct {
+	Line, Column int    // from 1; columns count characters
+	Pointer      string // RFC 6901; empty: the document
+	Problem      string // never quotes a value of the document
+}
+
+// Error says where and what. The pointer is quoted, since its names come from
+// the document.
+func (f *PlacedFault) Error() string {
+	if f.Pointer == "" {
+		return fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Problem)
+	}
+	return fmt.Sprintf("line %d, column %d: %q %s", f.Line, f.Column, f.Pointer, f.Problem)
+}
+
+// Placed finds the line and column of a fault.
+func Placed(raw []byte, f Fault) *PlacedFault {
+	line, column := Locate(raw, f.At)
+	return &PlacedFault{line, column, f.Pointer, f.Problem}
 }
 
 // A Fault is one thing wrong with a text.

@@ -26,7 +26,7 @@ func Parse(raw []byte, files func(name string) ([]byte, error)) ([]transport.Pro
 	}
 	root, malformed := strictjson.Parse(raw)
 	if malformed != nil {
-		return nil, fault(raw, *malformed)
+		return nil, strictjson.Placed(raw, *malformed)
 	}
 	r := reader{new(strictjson.Reader), files}
 	all := r.profiles(root)
@@ -36,7 +36,7 @@ func Parse(raw []byte, files func(name string) ([]byte, error)) ([]transport.Pro
 	}
 	var faults []error
 	for _, f := range found[:min(len(found), maxFaults)] {
-		faults = append(faults, fault(raw, f))
+		faults = append(faults, strictjson.Placed(raw, f))
 	}
 	return nil, errors.Join(faults...)
 }
