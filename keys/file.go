@@ -62,25 +62,31 @@ func createFile(path string) (*keySet, error) {
 	return readFile(path)
 }
 
-func readFile(path string) (*keySet, error) {
+// readPrivate reads a file that only its owner may read. what names it in errors.
+func readPrivate(path, what string) ([]byte, os.FileInfo, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
 	// Asked of the open file, so that it can't be another one than is read.
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("key file %s is not a regular file", path)
+		return nil, nil, fmt.Errorf("%s %s is not a regular file", what, path)
 	}
 	// Windows has no such bits; there the folder's access list protects it.
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("key file %s has mode %#o: group or others have access, use 0600", path, mode)
+		return nil, nil, fmt.Errorf("%s %s has mode %#o: group or others have access, use 0600", what, path, mode)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxText+1))
+	return text, info, err
+}
+
+func readFile(path string) (*keySet, error) {
+	text, info, err := readPrivate(path, "key file")
 	if err != nil {
 		return nil, err
 	}

@@ -9,12 +9,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 )
 
@@ -110,22 +108,7 @@ func createSigner(path string) (*Signer, error) {
 }
 
 func readSigner(path string) (*Signer, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("signing key file %s is not a regular file", path)
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("signing key file %s has mode %#o: group or others have access, use 0600", path, mode)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxText))
+	text, _, err := readPrivate(path, "signing key file")
 	if err != nil {
 		return nil, err
 	}
