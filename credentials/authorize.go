@@ -186,7 +186,7 @@ func (s *Service) read(ctx context.Context, key recordKey, principal connector.P
 	r.hasRefresh, r.forced = hasRefresh != 0, forced != 0
 	r.issuedAt, r.accessExp, r.nextTry = fromMillis(issued), fromMillis(expires), fromMillis(next)
 	switch {
-	case r.status.usable():
+	case r.status.Usable():
 		return r, nil
 	case r.status == StatusReconnectRequired:
 		s.forget(key)

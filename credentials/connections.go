@@ -27,7 +27,8 @@ const (
 	StatusDisconnected      Status = "disconnected"
 )
 
-func (s Status) usable() bool { return s == StatusActive || s == StatusDegraded }
+// Usable reports whether calls get a credential in this status.
+func (s Status) Usable() bool { return s == StatusActive || s == StatusDegraded }
 
 // Reason says why a connection must be made again.
 type Reason string
@@ -109,7 +110,7 @@ func (s *Service) Resolve(ctx context.Context, caller connector.Caller, provider
 		return connector.Connection{}, notConnected()
 	case len(found) > 1:
 		return connector.Connection{}, connector.Fail(connector.CodeInvalidInput, "several connections to this provider; the host must choose one")
-	case !found[0].Status.usable():
+	case !found[0].Status.Usable():
 		return connector.Connection{}, reconnect(found[0].Reason)
 	}
 	c := found[0].Connection
@@ -135,7 +136,7 @@ func (s *Service) Current(ctx context.Context, c connector.Connection) error {
 		return storage(err)
 	case status == StatusDisconnecting || status == StatusDisconnected:
 		return notConnected()
-	case !status.usable():
+	case !status.Usable():
 		return reconnect(reason)
 	case authz != c.AuthzVersion:
 		return changed()

@@ -140,6 +140,7 @@ func (h *Host) openProviders(c Config) error {
 	h.Credentials, err = credentials.New(credentials.Config{
 		DB: h.db, Keys: h.Keys, Exchanger: exchange, Providers: providers, Logger: h.log,
 		OnChange: func(ctx context.Context, tx *store.Tx, tenant connector.TenantID, id connector.ConnectionID) error {
+			h.transport.Forget(tenant, id)
 			_, err := h.Ledger.KillConnection(ctx, tx, tenant, id, "the connection changed")
 			return err
 		},

@@ -68,7 +68,7 @@ func (a *app) runtimeFor(cmd *cobra.Command, h *host.Host, caller connector.Call
 	}
 	var providers []string
 	for _, v := range views {
-		if caller.Connection == v.Connection.ID || caller.Connection == "" && usable(v) {
+		if caller.Connection == v.Connection.ID || caller.Connection == "" && v.Status.Usable() {
 			providers = append(providers, v.Connection.Provider)
 		}
 	}

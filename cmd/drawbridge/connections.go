@@ -108,7 +108,7 @@ func (a *app) showConnection(v credentials.View) {
 	for _, n := range c.Notes {
 		fmt.Fprintf(a.out, "note: %s\n", n)
 	}
-	if !usable(v) {
+	if !v.Status.Usable() {
 		a.showSteps(v.Revocation)
 		fmt.Fprintf(a.out, "next: drawbridge connect --provider %s%s\n", c.Provider, a.flags())
 	}
@@ -155,7 +155,7 @@ func viewJSON(v credentials.View) map[string]any {
 	if !v.AccessExpiresAt.IsZero() {
 		m["access_expires_at"] = v.AccessExpiresAt
 	}
-	if !usable(v) {
+	if !v.Status.Usable() {
 		m["disconnect"] = stepsJSON(v.Revocation)
 	}
 	return m
@@ -181,8 +181,4 @@ func orEmpty(s []string) []string {
 		return []string{}
 	}
 	return s
-}
-
-func usable(v credentials.View) bool {
-	return v.Status == credentials.StatusActive || v.Status == credentials.StatusDegraded
 }
