@@ -185,6 +185,7 @@ func TestDialerKnowsTheProfilesOriginsOnly(t *testing.T) {
 	}
 }
 
+// C38: exchanges with authorization servers take the same way.
 // Guarantee: NET4
 func TestEnvironmentProxyIsIgnored_G12(t *testing.T) {
 	proxy := serve(t, always(200, `{"from":"proxy"}`))
