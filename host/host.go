@@ -11,6 +11,7 @@ import (
 	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/connector/manifest"
 	"github.com/drawbridge-dev/drawbridge/connector/transport"
+	"github.com/drawbridge-dev/drawbridge/connector/transport/profiles"
 	"github.com/drawbridge-dev/drawbridge/credentials"
 	"github.com/drawbridge-dev/drawbridge/cursors"
 	"github.com/drawbridge-dev/drawbridge/keys"
@@ -25,7 +26,7 @@ type Config struct {
 	Data      string // folder of the key ring, and of the database if there is no URL
 	Database  string // database URL; empty: SQLite in Data
 	Instances []Instance
-	Profiles  []transport.Profile  // the administrator's, which instances may name
+	Profiles  profiles.File        // the administrator's, which instances may name
 	Policy    connector.Policy     // required
 	Consent   connector.Consent    // required
 	Logger    *slog.Logger         // nil discards
@@ -123,14 +124,14 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 // transport asks credentials for tokens, and credentials reach token endpoints
 // through the transport.
 func (h *Host) openProviders(c Config) error {
-	profiles := transport.Static{}
+	known := transport.Static{}
 	var providers []credentials.Provider
 	for _, i := range c.Instances {
 		con, err := i.connector()
 		if err != nil {
 			return err
 		}
-		if profiles[i.Name], err = i.ProfileOf(c.Profiles); err != nil {
+		if known[i.Name], err = i.ProfileOf(c.Profiles.Profiles); err != nil {
 			return err
 		}
 		providers = append(providers, i.provider(con))
@@ -148,7 +149,7 @@ func (h *Host) openProviders(c Config) error {
 	if err != nil {
 		return err
 	}
-	config := transport.Config{Profiles: profiles, Credentials: h.Credentials, Logger: h.log, Cooldowns: h.cooldowns}
+	config := transport.Config{Profiles: known, Credentials: h.Credentials, Logger: h.log, Cooldowns: h.cooldowns, NAT64: c.Profiles.NAT64}
 	if c.Telemetry != nil {
 		config.Observer = c.Telemetry
 	}

@@ -17,12 +17,12 @@ import (
 func ProfilesFile(data string) string { return filepath.Join(data, "profiles.json") }
 
 // Profiles reads the endpoint profiles of a data folder; no file is no profiles.
-func Profiles(data string) ([]transport.Profile, error) {
-	all, err := profiles.Load(ProfilesFile(data))
+func Profiles(data string) (profiles.File, error) {
+	f, err := profiles.Load(ProfilesFile(data))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return profiles.File{}, nil
 	}
-	return all, err
+	return f, err
 }
 
 // ProfileOf is the endpoint profile that requests to an instance run under: one

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drawbridge-dev/drawbridge/connector/transport"
 	"github.com/drawbridge-dev/drawbridge/connector/transport/doctor"
 	"github.com/drawbridge-dev/drawbridge/connector/transport/profiles"
 	"github.com/drawbridge-dev/drawbridge/host"
@@ -13,14 +12,14 @@ import (
 
 // endpointProfiles are all that requests may run under here: the file's, and
 // those that are made from a provider's URL.
-func (a *app) endpointProfiles() ([]transport.Profile, error) {
-	all, err := host.Profiles(a.data)
+func (a *app) endpointProfiles() (profiles.File, error) {
+	file, err := host.Profiles(a.data)
 	if err != nil {
-		return nil, err
+		return file, err
 	}
 	instances, err := host.Instances(a.data)
 	if err != nil {
-		return nil, err
+		return file, err
 	}
 	for _, i := range instances {
 		if i.Profile != "" {
@@ -28,11 +27,11 @@ func (a *app) endpointProfiles() ([]transport.Profile, error) {
 		}
 		p, err := i.ProfileOf(nil)
 		if err != nil {
-			return nil, err
+			return file, err
 		}
-		all = append(all, p)
+		file.Profiles = append(file.Profiles, p)
 	}
-	return all, nil
+	return file, nil
 }
 
 func (a *app) profilesCommand() *cobra.Command {
@@ -43,12 +42,12 @@ func (a *app) profilesCommand() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "List the endpoint profiles with what they allow", Args: exactly(), Example: "  drawbridge profiles list",
 		RunE: func(*cobra.Command, []string) error {
-			all, err := a.endpointProfiles()
+			file, err := a.endpointProfiles()
 			if err != nil {
 				return err
 			}
 			var described []profiles.Description
-			for _, p := range all {
+			for _, p := range file.Profiles {
 				d := profiles.Describe(p)
 				described = append(described, d)
 				if a.json {
@@ -73,14 +72,14 @@ func (a *app) profilesCommand() *cobra.Command {
 			if len(args) == 1 {
 				file = args[0]
 			}
-			all, err := profiles.Load(file)
+			read, err := profiles.Load(file)
 			if err != nil {
 				return err
 			}
 			if a.json {
-				a.printJSON(map[string]any{"file": file, "profiles": len(all), "valid": true})
+				a.printJSON(map[string]any{"file": file, "profiles": len(read.Profiles), "valid": true})
 			} else {
-				fmt.Fprintf(a.out, "%s: %d profiles, all valid\n", file, len(all))
+				fmt.Fprintf(a.out, "%s: %d profiles, all valid\n", file, len(read.Profiles))
 			}
 			return nil
 		},
@@ -96,17 +95,17 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use: "doctor", Short: "Say what is wrong on the way to a provider, without sending a credential", Args: exactly(),
 		Example: "  drawbridge doctor --profile sandbox",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := a.endpointProfiles()
+			file, err := a.endpointProfiles()
 			if err != nil {
 				return err
 			}
 			found := false
-			for _, p := range all {
+			for _, p := range file.Profiles {
 				if name != "" && p.Name != name {
 					continue
 				}
 				found = true
-				report := doctor.Check(cmd.Context(), p, doctor.Options{})
+				report := doctor.Check(cmd.Context(), p, doctor.Options{NAT64: file.NAT64})
 				if a.json {
 					a.printJSON(report)
 				} else {

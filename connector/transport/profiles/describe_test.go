@@ -27,8 +27,8 @@ func write(t *testing.T, files map[string]string) string {
 func TestLoadFindsFilesBesideItself(t *testing.T) {
 	path := write(t, map[string]string{"profiles.json": full, "ca.pem": pemOf(t), "proxy.txt": "bridge:" + canary})
 	all, err := Load(path)
-	if err != nil || len(all) != 2 {
-		t.Fatalf("%d profiles, %v", len(all), err)
+	if err != nil || len(all.Profiles) != 2 {
+		t.Fatalf("%d profiles, %v", len(all.Profiles), err)
 	}
 	absolute := strings.Replace(full, `"ca.pem"`, `"`+filepath.ToSlash(filepath.Join(filepath.Dir(path), "ca.pem"))+`"`, 1)
 	path = write(t, map[string]string{"profiles.json": absolute, "proxy.txt": "bridge:" + canary})
@@ -64,7 +64,7 @@ func TestDescriptionHidesTheProxysPassword(t *testing.T) {
 	}
 	var text strings.Builder
 	var ds []Description
-	for _, p := range all {
+	for _, p := range all.Profiles {
 		ds = append(ds, Describe(p))
 	}
 	if err := WriteText(&text, ds); err != nil {

@@ -11,6 +11,9 @@
 //	  "limits": {"read": "20s", "concurrency": 2, "rate": 0.5}
 //	}]}
 //
+// Beside profiles, nat64 lists the operator's own translation prefixes (RFC 6052),
+// IPv6 /96 each: addresses in them are judged as the IPv4 ones that they mean.
+//
 // Each key means the field of the same name of [transport.Profile]. The path of
 // base_url is the prefix that no request leaves. roots takes the certificates
 // themselves instead of a file. Times are texts as in 1m30s. Everything but

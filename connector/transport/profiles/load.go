@@ -11,26 +11,25 @@ import (
 	"strings"
 
 	"github.com/drawbridge-dev/drawbridge/connector/internal/strictjson"
-	"github.com/drawbridge-dev/drawbridge/connector/transport"
 )
 
 // Load reads the profile file at a path. Files that it names are looked for
 // beside it, unless their paths are absolute.
-func Load(path string) ([]transport.Profile, error) {
+func Load(path string) (File, error) {
 	raw, err := readFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("profile file: %w", err)
+		return File{}, fmt.Errorf("profile file: %w", err)
 	}
-	all, err := Parse(raw, func(name string) ([]byte, error) {
+	f, err := Parse(raw, func(name string) ([]byte, error) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(filepath.Dir(path), name)
 		}
 		return readFile(name)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a valid profile file\n%w", filepath.Base(path), err)
+		return File{}, fmt.Errorf("%s is not a valid profile file\n%w", filepath.Base(path), err)
 	}
-	return all, nil
+	return f, nil
 }
 
 // readFile reads a regular file of sane size: not a pipe that never ends.

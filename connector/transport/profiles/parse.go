@@ -3,6 +3,7 @@ package profiles
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"regexp"
 
 	"github.com/drawbridge-dev/drawbridge/connector/internal/strictjson"
@@ -17,19 +18,25 @@ const (
 // The same form as a manifest's reference to a profile.
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
+// A File is what an administrator's profile file says.
+type File struct {
+	Profiles []transport.Profile
+	NAT64    []netip.Prefix // as in transport.Config
+}
+
 // Parse reads one profile file. Files reads what roots_file and
 // proxy_credentials_file name; nil: naming a file is a fault. On an error there
 // is no profile at all, because a set with one missing is another policy.
-func Parse(raw []byte, files func(name string) ([]byte, error)) ([]transport.Profile, error) {
+func Parse(raw []byte, files func(name string) ([]byte, error)) (File, error) {
 	if len(raw) > maxBytes {
-		return nil, fmt.Errorf("the profile file has %d bytes, over the limit of %d", len(raw), maxBytes)
+		return File{}, fmt.Errorf("the profile file has %d bytes, over the limit of %d", len(raw), maxBytes)
 	}
 	root, malformed := strictjson.Parse(raw)
 	if malformed != nil {
-		return nil, strictjson.Placed(raw, *malformed)
+		return File{}, strictjson.Placed(raw, *malformed)
 	}
 	r := reader{new(strictjson.Reader), files}
-	all := r.profiles(root)
+	all := r.file(root)
 	found := r.Faults()
 	if len(found) == 0 {
 		return all, nil
@@ -38,7 +45,7 @@ func Parse(raw []byte, files func(name string) ([]byte, error)) ([]transport.Pro
 	for _, f := range found[:min(len(found), maxFaults)] {
 		faults = append(faults, strictjson.Placed(raw, f))
 	}
-	return nil, errors.Join(faults...)
+	return File{}, errors.Join(faults...)
 }
 
 // Static makes the profiles findable by name.
@@ -56,7 +63,7 @@ type reader struct {
 	files func(string) ([]byte, error)
 }
 
-func (r reader) profiles(root strictjson.Node) (all []transport.Profile) {
+func (r reader) file(root strictjson.Node) (f File) {
 	names := map[string]bool{}
 	r.Object(root, "", map[string]strictjson.Field{
 		"profiles": {Read: func(list strictjson.Node, at string) {
@@ -68,14 +75,24 @@ func (r reader) profiles(root strictjson.Node) (all []transport.Profile) {
 					}
 					names[p.Name] = true
 				}
-				all = append(all, p)
+				f.Profiles = append(f.Profiles, p)
 			})
 			if list.Kind == '[' && len(list.Items) == 0 {
 				r.Fault(list, at, "is empty: without a profile nothing can be reached")
 			}
 		}},
+		"nat64": strictjson.Optional(strictjson.Field{Read: func(list strictjson.Node, at string) {
+			r.List(list, at, func(n strictjson.Node, at string) {
+				prefix, err := netip.ParsePrefix(n.Text)
+				if n.Kind != '"' || err != nil || prefix != prefix.Masked() || prefix.Addr().Is4() || prefix.Bits() != 96 {
+					r.Fault(n, at, "must be an IPv6 /96 such as \"2001:db8:64::/96\"")
+					return
+				}
+				f.NAT64 = append(f.NAT64, prefix)
+			})
+		}}),
 	})
-	return all
+	return f
 }
 
 // A place is a URL of a profile that waits for the exceptions it is judged with.

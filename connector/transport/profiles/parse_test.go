@@ -82,10 +82,11 @@ func beside(files map[string]string) func(string) ([]byte, error) {
 // Guarantee: NET1
 func TestEveryKeyIsRead(t *testing.T) {
 	ca := pemOf(t)
-	got, err := Parse([]byte(full), beside(map[string]string{"ca.pem": ca, "proxy.txt": "bridge:" + canary + "\n"}))
+	file, err := Parse([]byte(full), beside(map[string]string{"ca.pem": ca, "proxy.txt": "bridge:" + canary + "\n"}))
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := file.Profiles
 	want := []transport.Profile{{
 		Name: "acme", BaseURL: "https://tickets.acme.example:8443/api", AuthOrigins: []string{"https://login.acme.example"},
 		Private: []transport.PrivateException{
@@ -216,7 +217,7 @@ func TestFaults(t *testing.T) {
 			}
 			text := strings.Replace(full, c.from, c.to, 1)
 			got, err := Parse([]byte(text), beside(files))
-			if got != nil {
+			if got.Profiles != nil {
 				t.Errorf("there are profiles beside the error")
 			}
 			if diff := cmp.Diff(c.want, places(t, err)); diff != "" {
@@ -268,6 +269,22 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
+// Guarantee: NET2
+func TestTranslationPrefixes(t *testing.T) {
+	text := func(list string) []byte {
+		return []byte(`{"profiles": [{"name": "a", "base_url": "https://a.example"}], "nat64": ` + list + `}`)
+	}
+	f, err := Parse(text(`["2001:db8:64::/96"]`), nil)
+	if err != nil || len(f.NAT64) != 1 || f.NAT64[0] != netip.MustParsePrefix("2001:db8:64::/96") {
+		t.Errorf("%v, %v", f.NAT64, err)
+	}
+	for _, list := range []string{`["2001:db8:64::/64"]`, `["10.0.0.0/8"]`, `["2001:db8:64::1/96"]`, `["nat64"]`, `[96]`, `"2001:db8:64::/96"`} {
+		if f, err := Parse(text(list), nil); err == nil || f.NAT64 != nil {
+			t.Errorf("%s passed", list)
+		}
+	}
+}
+
 func TestNothingToRead(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                  "line 1, column 1: the document ends too early",
@@ -309,7 +326,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"profiles":[{"name":"a","base_url":"http://[::1]:80","private":[{"host":"::1","prefix":"::1/128","port":80}]}]}`))
 	files := beside(map[string]string{"ca.pem": pemOf(f), "proxy.txt": "u:p"})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		all, err := Parse(raw, files)
+		file, err := Parse(raw, files)
+		all := file.Profiles
 		if err != nil {
 			if len(all) > 0 || strings.Contains(err.Error(), "\x00") {
 				t.Fatalf("%d profiles beside %q", len(all), err)
