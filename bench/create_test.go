@@ -14,9 +14,9 @@ import (
 	"github.com/drawbridge-dev/drawbridge/tickets"
 )
 
-// Durable commits of one create: propose, audit of the refusal, approve,
-// dispatch, applied, receipt after the read-back, audit of the success.
-const commitsPerCreate = 7
+// Durable commits of one create: propose with the audit record of the refusal,
+// approve, dispatch, applied with the audit record, receipt after the read-back.
+const commitsPerCreate = 5
 
 // BenchmarkCreate is one ticket from the proposal to the verified receipt,
 // against a plain POST and the read-back GET with as many durable one-row

@@ -39,12 +39,13 @@ func TestCancelDuringDispatchStopsWaitingAndNotTheWrite(t *testing.T) {
 		name  string
 		reply func(apply func() connector.Response) (connector.Response, error)
 		state connector.OperationState
+		audit connector.Status
 	}{
-		{"applied", func(apply func() connector.Response) (connector.Response, error) { return apply(), nil }, connector.StateApplied},
-		{"refused", func(func() connector.Response) (connector.Response, error) { return answer(422, `{}`), nil }, connector.StateRejected},
+		{"applied", func(apply func() connector.Response) (connector.Response, error) { return apply(), nil }, connector.StateApplied, connector.StatusSuccess},
+		{"refused", func(func() connector.Response) (connector.Response, error) { return answer(422, `{}`), nil }, connector.StateRejected, connector.StatusError},
 		{"lost", func(apply func() connector.Response) (connector.Response, error) {
 			return lost(true)(nil, apply)
-		}, connector.StateUnknown},
+		}, connector.StateUnknown, connector.StatusUnknown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -65,9 +66,7 @@ func TestCancelDuringDispatchStopsWaitingAndNotTheWrite(t *testing.T) {
 				if r.Status != connector.StatusUnknown || code(r) != "OUTCOME_UNKNOWN" || r.Effect.Operation != id {
 					t.Errorf("result = %s %s, want unknown", r.Status, code(r))
 				}
-				if h.auditor.last().Status != connector.StatusUnknown {
-					t.Errorf("audited as %s, want unknown", h.auditor.last().Status)
-				}
+				before := len(h.auditor.records)
 				closed := make(chan struct{})
 				go func() { h.runtime().Close(); close(closed) }()
 				synctest.Wait()
@@ -80,6 +79,9 @@ func TestCancelDuringDispatchStopsWaitingAndNotTheWrite(t *testing.T) {
 				<-closed
 				if s := h.ledger.state(id); s != c.state {
 					t.Errorf("ledger says %s, want %s", s, c.state)
+				}
+				if a := h.auditor.last(); a.Status != c.audit || a.Operation != id || len(h.auditor.records) != before+1 {
+					t.Errorf("audited as %s of %s in %d records, want how the write ended, once", a.Status, a.Operation, len(h.auditor.records)-before)
 				}
 				if n := len(h.provider.writes()); n != 1 {
 					t.Errorf("sent %d times, want 1", n)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,6 +20,7 @@ type execution struct {
 	access     *Access
 	argsDigest string
 	audit      AuditRecord
+	audited    bool // its record is written, or another's to write
 	stage      time.Time
 	end        func(Observed) // nil: nobody observes
 }
@@ -150,29 +152,53 @@ func (x *execution) result(status Status) Result {
 	return result
 }
 
-// close writes the audit record, also when the caller has gone.
+// close ends a call, also when the caller has gone.
 func (x *execution) close(ctx context.Context, result *Result) {
 	x.mark("answer")
-	a := &x.audit
-	a.ArgsDigest, a.Status, a.Operation, a.Attempts = x.argsDigest, result.Status, result.Effect.Operation, len(result.Attempts)
+	x.account(ctx, result)
+	var code Code
+	if result.Error != nil {
+		code = result.Error.Code
+	}
+	x.observe(result, code)
+}
+
+// account writes the audit record of a call that has a result, unless it was
+// written with the operation.
+func (x *execution) account(ctx context.Context, result *Result) {
+	if x.audited {
+		return
+	}
+	var code Code
+	if result.Error != nil {
+		code = result.Error.Code
+	}
+	a := x.auditAs(result.Status, code, result.Effect.Operation)
+	if err := x.r.c.Auditor.Record(context.WithoutCancel(ctx), a); err != nil {
+		x.r.c.Logger.Error("audit record not written", "call_id", x.call.ID, "tool", x.call.Tool, slog.Any("err", err))
+	}
+}
+
+// auditAs is the audit record of the call as it stands, for a given end.
+func (x *execution) auditAs(status Status, code Code, operation OperationID) AuditRecord {
+	a := x.audit
+	a.Stages = slices.Clone(a.Stages)
+	a.ArgsDigest, a.Status, a.Operation = x.argsDigest, status, operation
+	if code != 0 {
+		a.Code = code.String()
+	}
 	if x.tool != nil {
 		a.Connector, a.Version = x.tool.connector.ID, x.tool.connector.Version
 	}
 	if x.conn.ID != "" {
 		a.Connection = x.conn.ID
 	}
-	var code Code
-	if result.Error != nil {
-		code = result.Error.Code
-		a.Code = code.String()
+	if x.access != nil {
+		x.access.mu.Lock()
+		defer x.access.mu.Unlock()
+		a.RequestID, a.Attempts = x.access.request, len(x.access.attempts)
 	}
-	if result.Provenance != nil {
-		a.RequestID = result.Provenance.RequestID
-	}
-	if err := x.r.c.Auditor.Record(context.WithoutCancel(ctx), x.audit); err != nil {
-		x.r.c.Logger.Error("audit record not written", "call_id", x.call.ID, "tool", x.call.Tool, slog.Any("err", err))
-	}
-	x.observe(result, code)
+	return a
 }
 
 func (x *execution) mark(stage string) {

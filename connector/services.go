@@ -126,6 +126,7 @@ type Proposal struct {
 	Settle       time.Duration
 	CallID       string
 	Run          string
+	Audit        *AuditRecord // see Outcome.Audit
 }
 
 // OperationState is where a write is. See the package documentation.
@@ -155,6 +156,7 @@ type OperationRecord struct {
 	Looks             int
 	Receipt           []byte // as written by this package
 	Output            []byte
+	Audited           bool // the audit record that came with the change was written with it
 }
 
 // Claim is the right of one process to move one operation on.
@@ -172,6 +174,10 @@ type Outcome struct {
 	// Retryable keeps the approval for another try: provably nothing left.
 	Retryable bool
 	Retry     time.Duration // when to look again, for StateUnknown
+	// Audit is the record of the call, to be written in the transaction of the
+	// change. A ledger that did so says Audited; otherwise the Auditor gets it.
+	// Nil: there is nothing to write.
+	Audit *AuditRecord
 }
 
 // Auditor keeps one record a call. It must not keep argument or result values.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -86,12 +87,17 @@ func (x *execution) propose(ctx context.Context, identity WriteIdentity) (Operat
 	if p.Digest, err = payloadDigest(p); err != nil {
 		return OperationRecord{}, err
 	}
-	return x.r.c.Operations.Propose(ctx, p)
+	audit := x.auditAs(StatusError, CodeApprovalRequired, p.ID)
+	p.Audit = &audit
+	rec, err := x.r.c.Operations.Propose(ctx, p)
+	x.audited = err == nil && rec.Audited
+	return rec, err
 }
 
 // dispatch sends the stored bytes, once. From the moment the ledger says
 // dispatching, the write runs to its recorded end: a caller who gives up stops
-// waiting for it and learns nothing false.
+// waiting for it and learns nothing false. The audit record is the sender's from
+// then on, so that it says how the write ended and not that nobody waited.
 func (x *execution) dispatch(ctx context.Context, rec OperationRecord) (Result, error) {
 	claim, err := x.r.c.Operations.Dispatch(ctx, rec.Tenant, rec.ID, x.conn.AuthzVersion)
 	if err != nil && AsError(err).Effect == DispositionApplied { // by another process, a moment ago
@@ -103,21 +109,23 @@ func (x *execution) dispatch(ctx context.Context, rec OperationRecord) (Result, 
 		return Result{}, err
 	}
 	x.mark("claim")
-	type answer struct {
-		result Result
-		err    error
-	}
-	done := make(chan answer, 1)
-	sender := &execution{r: x.r, call: x.call, tool: x.tool, conn: x.conn, access: x.access, argsDigest: x.argsDigest}
+	done := make(chan Result, 1)
+	sender := &execution{r: x.r, call: x.call, tool: x.tool, conn: x.conn, access: x.access, argsDigest: x.argsDigest, audit: x.audit, stage: x.stage}
+	sender.audit.Stages = slices.Clone(x.audit.Stages)
+	x.audited = true
 	x.r.dispatches.Go(func() {
 		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.r.c.WriteTimeout)
 		defer cancel()
 		result, err := sender.send(own, claim)
-		done <- answer{result, err}
+		if err != nil {
+			result = sender.failed(AsError(err))
+		}
+		sender.account(own, &result)
+		done <- result
 	})
 	select {
-	case a := <-done:
-		return a.result, a.err
+	case result := <-done:
+		return result, nil
 	case <-ctx.Done():
 		x.access = nil // the sender's from here on
 		return Result{}, unknown(rec.ID, "the caller stopped waiting; the write goes on and is recorded")
@@ -129,10 +137,8 @@ func (x *execution) send(ctx context.Context, claim Claim) (Result, error) {
 	// The approval covers these bytes at this place and no others, so they are
 	// digested again after they came out of the store.
 	if digest, err := payloadDigest(claim.Proposal); err != nil || digest != claim.Digest || claim.Request.Profile != access.conn.Profile {
-		if _, err := x.r.record(ctx, claim, Outcome{State: StateNotSent, Reason: "what is stored is not what was approved"}); err != nil {
-			return Result{}, unrecorded(claim, err)
-		}
-		return Result{}, &Error{Code: CodeApprovalMismatch, Operation: claim.ID}
+		return Result{}, x.ends(ctx, claim, Outcome{State: StateNotSent, Reason: "what is stored is not what was approved"},
+			&Error{Code: CodeApprovalMismatch, Operation: claim.ID})
 	}
 	var resp Response
 	err := guard(func() (err error) {
@@ -145,8 +151,9 @@ func (x *execution) send(ctx context.Context, claim Claim) (Result, error) {
 		return nil
 	})
 	access.note(claim.Request, resp)
+	x.mark("provider")
 	if err != nil {
-		return x.notApplied(ctx, claim, err)
+		return Result{}, x.notApplied(ctx, claim, err)
 	}
 	var d decoded
 	decodeErr := guard(func() (err error) {
@@ -155,7 +162,7 @@ func (x *execution) send(ctx context.Context, claim Claim) (Result, error) {
 	})
 	if d.id == "" {
 		// A 2xx without an id is not a receipt; the look-up has to find it.
-		return x.unproven(ctx, claim, "a success answer without a readable id")
+		return Result{}, x.unproven(ctx, claim, "a success answer without a readable id")
 	}
 	proof := ProofCommitted
 	if resp.Status == http.StatusAccepted {
@@ -171,7 +178,7 @@ func (x *execution) send(ctx context.Context, claim Claim) (Result, error) {
 // notApplied sorts a failed dispatch by what it proves. Only an error that says
 // "not applied" proves anything; all others, panics among them, may have left
 // a write behind.
-func (x *execution) notApplied(ctx context.Context, claim Claim, err error) (Result, error) {
+func (x *execution) notApplied(ctx context.Context, claim Claim, err error) error {
 	e := *AsError(err)
 	e.Operation = claim.ID
 	if e.Effect != DispositionNotApplied {
@@ -185,17 +192,28 @@ func (x *execution) notApplied(ctx context.Context, claim Claim, err error) (Res
 	case CodeEgressBlocked:
 		outcome.State = StateNotSent
 	}
-	if _, err := x.r.record(ctx, claim, outcome); err != nil {
-		return Result{}, unrecorded(claim, err)
-	}
-	return Result{}, &e
+	return x.ends(ctx, claim, outcome, &e)
 }
 
-func (x *execution) unproven(ctx context.Context, claim Claim, reason string) (Result, error) {
-	if _, err := x.r.record(ctx, claim, Outcome{State: StateUnknown, Reason: reason}); err != nil {
-		return Result{}, unrecorded(claim, err)
+func (x *execution) unproven(ctx context.Context, claim Claim, reason string) error {
+	return x.ends(ctx, claim, Outcome{State: StateUnknown, Reason: reason}, unknown(claim.ID, ""))
+}
+
+// ends records an outcome that is an error to the caller, and returns what the
+// caller is to be told.
+func (x *execution) ends(ctx context.Context, claim Claim, o Outcome, e *Error) error {
+	status := StatusError
+	if e.Effect == DispositionUnknown {
+		status = StatusUnknown
 	}
-	return Result{}, unknown(claim.ID, "")
+	audit := x.auditAs(status, e.Code, claim.ID)
+	o.Audit = &audit
+	rec, err := x.r.record(ctx, claim, o)
+	if err != nil {
+		return unrecorded(claim, err)
+	}
+	x.audited = rec.Audited
+	return e
 }
 
 // record writes down an outcome, with time of its own: the write's may be used up.
@@ -253,14 +271,20 @@ func (x *execution) prove(ctx context.Context, claim Claim, d decoded, proof Pro
 	if unread || len(output) > x.r.c.MaxResultBytes || x.tool.op.output.conforms(output) != nil {
 		output = nil // applied all the same; the result says that it has no data
 	}
-	record := func() (OperationRecord, error) {
+	record := func(audit *AuditRecord) (OperationRecord, error) {
 		raw, err := json.Marshal(r)
 		if err != nil {
 			return OperationRecord{}, err
 		}
-		return x.r.record(ctx, claim, Outcome{State: StateApplied, Receipt: raw, Output: output})
+		return x.r.record(ctx, claim, Outcome{State: StateApplied, Receipt: raw, Output: output, Audit: audit})
 	}
-	rec, err := record()
+	var audit *AuditRecord // a look-up is nobody's call
+	if x.call.Tool != "" {
+		a := x.auditAs(StatusSuccess, 0, claim.ID)
+		audit = &a
+	}
+	rec, err := record(audit)
+	x.audited = err == nil && rec.Audited
 	if err != nil || x.tool.op.verify == nil || unread {
 		return rec, err
 	}
@@ -273,7 +297,7 @@ func (x *execution) prove(ctx context.Context, claim Claim, d decoded, proof Pro
 		return rec, nil
 	}
 	r.Proof, r.Differences = ProofVerified, changes
-	if better, err := record(); err == nil {
+	if better, err := record(nil); err == nil {
 		rec = better
 	}
 	return rec, nil

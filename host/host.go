@@ -81,7 +81,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	if h.Signer, err = keys.OpenSigner(filepath.Join(c.Data, "signing.pem")); err != nil {
 		return err
 	}
-	if h.Ledger, err = operations.New(operations.Config{DB: h.db, Keys: h.Keys, Signer: h.Signer}); err != nil {
+	if h.Ledger, err = operations.New(operations.Config{DB: h.db, Keys: h.Keys, Signer: h.Signer, Audit: true}); err != nil {
 		return err
 	}
 	if h.Audit, err = operations.NewAuditLog(operations.AuditConfig{DB: h.db, Logger: h.log}); err != nil {

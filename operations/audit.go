@@ -104,8 +104,7 @@ func NewAuditLog(c AuditConfig) (*AuditLog, error) {
 // (a record of a write may still be written later), and with UNAVAILABLE after
 // Close.
 func (a *AuditLog) Record(_ context.Context, r connector.AuditRecord) error {
-	at := r.At.UnixMilli()
-	e := auditEntry{id: fmt.Sprintf("aud_%012x%s", max(at, 0), strings.ToLower(rand.Text()[:12])), values: auditValues(r)}
+	e := newAuditEntry(r)
 	if r.Operation != "" {
 		e.written = make(chan struct{})
 	}
@@ -126,6 +125,30 @@ func (a *AuditLog) Record(_ context.Context, r connector.AuditRecord) error {
 	default:
 		return connector.Fail(connector.CodeOverloaded, "the audit record is not on disk yet")
 	}
+}
+
+func newAuditEntry(r connector.AuditRecord) auditEntry {
+	return auditEntry{id: fmt.Sprintf("aud_%012x%s", max(r.At.UnixMilli(), 0), strings.ToLower(rand.Text()[:12])), values: auditValues(r)}
+}
+
+// account writes an audit record in the transaction of what it is about. The
+// order of locks is the operation first and the chain's end last, and whoever
+// only writes audit records takes no other lock.
+func (l *Ledger) account(ctx context.Context, tx *store.Tx, r *connector.AuditRecord) (bool, error) {
+	if !l.audit || r == nil {
+		return false, nil
+	}
+	e := newAuditEntry(*r)
+	tenant := string(r.Tenant)
+	head, err := lockHead(ctx, tx, tenant)
+	if err != nil {
+		return false, err
+	}
+	end, err := insertAudit(ctx, tx, head, []*auditEntry{&e})
+	if err != nil {
+		return false, err
+	}
+	return true, setHead(ctx, tx, tenant, head, end)
 }
 
 func (a *AuditLog) enqueue(e auditEntry, timeout <-chan time.Time) error {

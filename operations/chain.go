@@ -115,14 +115,20 @@ func appendAudit(ctx context.Context, tx *store.Tx, tenant string, head chainHea
 // lockHead reads where a tenant's chain ends and keeps others from moving it
 // until the transaction ends.
 func lockHead(ctx context.Context, tx *store.Tx, tenant string) (chainHead, error) {
+	var h chainHead
+	lock := func() error {
+		return tx.QueryRow(ctx, `UPDATE audit_head SET seq = seq WHERE tenant = ? RETURNING seq, hash`, tenant).Scan(&h.seq, &h.hash)
+	}
+	err := lock()
+	if !errors.Is(err, sql.ErrNoRows) {
+		return h, err
+	}
 	first := genesis(tenant)
-	_, err := tx.Exec(ctx, `INSERT INTO audit_head (tenant, seq, hash) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, tenant, first.seq, first.hash)
+	_, err = tx.Exec(ctx, `INSERT INTO audit_head (tenant, seq, hash) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, tenant, first.seq, first.hash)
 	if err != nil {
 		return chainHead{}, err
 	}
-	var h chainHead
-	err = tx.QueryRow(ctx, `UPDATE audit_head SET seq = seq WHERE tenant = ? RETURNING seq, hash`, tenant).Scan(&h.seq, &h.hash)
-	return h, err
+	return h, lock()
 }
 
 func setHead(ctx context.Context, tx *store.Tx, tenant string, from, to chainHead) error {

@@ -58,7 +58,7 @@ func newBench(t *testing.T, d storetest.Database) *bench {
 // replica is another process on the same database, as far as a test can tell.
 func (b *bench) replica() *Ledger {
 	b.t.Helper()
-	l, err := New(Config{DB: b.db, Keys: b.ring})
+	l, err := New(Config{DB: b.db, Keys: b.ring, Audit: true})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -32,6 +32,11 @@ type Config struct {
 	// Signer signs exported receipts. Nil: ExportReceipt is UNAVAILABLE.
 	Signer *keys.Signer
 
+	// Audit writes the audit records that come with proposals and outcomes in
+	// the transactions of these. It is for a Runtime whose Auditor is an
+	// AuditLog on the same database; false leaves them to the Auditor.
+	Audit bool
+
 	// ApprovalTTL is how long an approval can be given and used, counted from
 	// the proposal. Zero means 30 minutes.
 	ApprovalTTL time.Duration
@@ -54,6 +59,7 @@ type Ledger struct {
 	db     *store.DB
 	seal   sealer
 	signer *keys.Signer
+	audit  bool
 	ttl    time.Duration
 	lease  time.Duration
 	giveUp time.Duration
@@ -78,7 +84,7 @@ func New(c Config) (*Ledger, error) {
 		return d
 	}
 	return &Ledger{
-		db: c.DB, seal: sealer{c.Keys}, signer: c.Signer,
+		db: c.DB, seal: sealer{c.Keys}, signer: c.Signer, audit: c.Audit,
 		ttl:    or(c.ApprovalTTL, 30*time.Minute),
 		lease:  or(c.Lease, time.Minute),
 		giveUp: or(c.GiveUp, 24*time.Hour),

@@ -33,7 +33,9 @@ func (l *Ledger) Finish(ctx context.Context, c connector.Claim, o connector.Outc
 	if err != nil {
 		return connector.OperationRecord{}, edge(err)
 	}
-	r, err := l.change(ctx, c.Tenant, c.ID, func(tx *store.Tx, r *row, now time.Time) error {
+	var audited bool
+	r, err := l.change(ctx, c.Tenant, c.ID, func(tx *store.Tx, r *row, now time.Time) (err error) {
+		audited = false
 		if c.Fence == 0 || c.Fence != r.fence {
 			return fencedOff(r)
 		}
@@ -46,6 +48,9 @@ func (l *Ledger) Finish(ctx context.Context, c connector.Claim, o connector.Outc
 				return r.move(ctx, tx, now, connector.StateApplied, ledgerActor, "a stronger receipt")
 			}
 			return nil
+		}
+		if audited, err = l.account(ctx, tx, o.Audit); err != nil {
+			return err
 		}
 		look := r.claim == claimLook
 		r.claim, r.leaseUntil, r.nextLook = claimNone, time.Time{}, time.Time{}
@@ -76,6 +81,7 @@ func (l *Ledger) Finish(ctx context.Context, c connector.Claim, o connector.Outc
 		return connector.OperationRecord{}, edge(err)
 	}
 	rec, err := l.seal.record(&r)
+	rec.Audited = audited
 	return rec, edge(err)
 }
 

@@ -26,8 +26,9 @@ func (l *Ledger) Propose(ctx context.Context, p connector.Proposal) (connector.O
 	}
 	var stands row
 	var refusal error
+	var audited bool
 	err = l.db.Update(ctx, func(tx *store.Tx) error {
-		refusal = nil
+		refusal, audited = nil, false
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -56,7 +57,11 @@ func (l *Ledger) Propose(ctx context.Context, p connector.Proposal) (connector.O
 			}
 			stands = r
 			inserted, err := l.insert(ctx, tx, &stands, now)
-			if err != nil || inserted {
+			if err != nil {
+				return err
+			}
+			if inserted {
+				audited, err = l.account(ctx, tx, p.Audit)
 				return err
 			}
 		}
@@ -69,6 +74,7 @@ func (l *Ledger) Propose(ctx context.Context, p connector.Proposal) (connector.O
 		return connector.OperationRecord{}, edge(err)
 	}
 	rec, err := l.seal.record(&stands)
+	rec.Audited = audited
 	return rec, edge(err)
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/drawbridge-dev/drawbridge/connector"
 )
 
@@ -207,6 +209,66 @@ func TestE5LostAnswerIsSettledByAnotherHost(t *testing.T) {
 		}
 		if n := o.desk.count(); n != 1 {
 			t.Errorf("the provider holds %d notes, want 1", n)
+		}
+	})
+}
+
+// deaf is an auditor of a process that dies before it could be asked.
+type deaf struct{}
+
+func (deaf) Record(context.Context, connector.AuditRecord) error {
+	return connector.Fail(connector.CodeUnavailable, "the process is dead")
+}
+
+// A crash behind the commit of an outcome leaves its audit record: it is in the
+// same transaction.
+//
+// Guarantee: RUN7
+func TestOutcomeAndAuditRecordAreOneCommit(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		o := newOffice(t, b)
+		r, err := connector.New(connector.Config{Connectors: []connector.Connector{o.desk.connector()}, Policy: o.desk, Consent: o.desk,
+			Connections: o.desk, Transport: o.desk, Operations: b.replica(), Auditor: deaf{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(r.Close)
+		o.hosts[0] = r
+		refuse := func(connector.Response) (connector.Response, error) { return connector.Response{Status: 422}, nil }
+		lose := func(connector.Response) (connector.Response, error) {
+			return connector.Response{}, &connector.Error{Code: connector.CodeUnavailable, Effect: connector.DispositionUnknown}
+		}
+		want := []string{}
+		for i, answer := range []func(connector.Response) (connector.Response, error){nil, refuse, lose} {
+			o.desk.answer = answer
+			call := connector.Call{Tool: "desk.create", Arguments: fmt.Appendf(nil, `{"title":"note %d"}`, i)}
+			caller := connector.Caller{Tenant: acme, Principal: "alice"}
+			asked := r.Execute(t.Context(), caller, call)
+			if _, err := b.Approve(t.Context(), acme, string(asked.Error.Approval), "bob"); err != nil {
+				t.Fatal(err)
+			}
+			ended := r.Execute(t.Context(), caller, call)
+			for _, r := range []connector.Result{asked, ended} {
+				code := ""
+				if r.Error != nil {
+					code = r.Error.Code.String()
+				}
+				want = append(want, fmt.Sprint(r.CallID, " ", r.Status, " ", code, " ", r.Effect.Operation))
+			}
+		}
+		var got []string
+		entries, err := o.audit.After(t.Context(), acme, 0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			got = append(got, fmt.Sprint(e.Record.CallID, " ", e.Record.Status, " ", e.Record.Code, " ", e.Record.Operation))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("audit records (-want +got):\n%s", diff)
+		}
+		if head, err := o.audit.Verify(t.Context(), acme); err != nil || head.Seq != int64(len(want)) {
+			t.Errorf("chain of %d records: %v", head.Seq, err)
 		}
 	})
 }
