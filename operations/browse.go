@@ -15,7 +15,8 @@ type Filter struct {
 	Principal  connector.PrincipalID
 	Connection connector.ConnectionID
 	Tool       string
-	Limit      int // zero: 100; at most 1000
+	Before     connector.OperationID // only what was proposed before this one of the tenant's
+	Limit      int                   // zero: 100; at most 1000
 }
 
 // Approvals lists a tenant's approvals, newest first, in any of the states;
@@ -133,6 +134,27 @@ func (l *Ledger) Operation(ctx context.Context, tenant connector.TenantID, id st
 	return d, edge(err)
 }
 
+// Export hands every operation of a tenant to fn, newest first, until fn fails.
+// What is proposed meanwhile is not among them.
+func (l *Ledger) Export(ctx context.Context, tenant connector.TenantID, fn func(Detail) error) error {
+	for f := (Filter{}); ; {
+		lines, err := l.Operations(ctx, tenant, f)
+		if err != nil || len(lines) == 0 {
+			return err
+		}
+		for _, line := range lines {
+			d, err := l.Operation(ctx, tenant, string(line.ID))
+			if err != nil {
+				return err
+			}
+			if err := fn(d); err != nil {
+				return err
+			}
+		}
+		f.Before = lines[len(lines)-1].ID
+	}
+}
+
 func (r *row) line() Line {
 	return Line{
 		ID: r.id, State: r.state, Reason: r.reason, Tool: r.Tool, Version: r.version, Provider: r.provider,
@@ -173,6 +195,11 @@ func (l *Ledger) list(ctx context.Context, tenant connector.TenantID, f Filter, 
 	only("o.principal", string(f.Principal))
 	only("o.connection", string(f.Connection))
 	only("o.tool", f.Tool)
+	if f.Before != "" {
+		where = append(where, `EXISTS (SELECT 1 FROM operation b WHERE b.tenant = o.tenant AND b.id = ?
+			AND (o.created_at < b.created_at OR o.created_at = b.created_at AND o.id > b.id))`)
+		args = append(args, f.Before)
+	}
 	if len(states) > 0 {
 		if _, err := l.Sweep(ctx); err != nil {
 			return nil, err

@@ -2,6 +2,8 @@ package operations
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/url"
 	"reflect"
 	"strings"
@@ -340,6 +342,32 @@ func TestFinishOutlivesItsCaller(t *testing.T) {
 		b.is(c.OperationRecord, connector.StateApplied)
 		if _, err := b.Get(ctx, acme, c.ID); connector.CodeOf(err) != connector.CodeCanceled {
 			t.Errorf("a cancelled read: %v, want CANCELED", err)
+		}
+	})
+}
+
+func TestExportIsEveryOperationOnce(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		want := map[connector.OperationID]bool{}
+		for i := range 230 { // more than two pages, many in one millisecond
+			want[b.propose(proposal(acme, fmt.Sprint("intent ", i), "x")).ID] = true
+		}
+		b.propose(proposal(other, "theirs", "x"))
+		var last time.Time
+		err := b.Export(t.Context(), acme, func(d Detail) error {
+			if !want[d.ID] || !last.IsZero() && d.CreatedAt.After(last) || len(d.History) == 0 || d.Card.Sentence.Shown == "" {
+				t.Errorf("%s: not expected here, or without its card or history", d.ID)
+			}
+			delete(want, d.ID)
+			last = d.CreatedAt
+			return nil
+		})
+		if err != nil || len(want) != 0 {
+			t.Errorf("%d operations are missing: %v", len(want), err)
+		}
+		enough := errors.New("enough")
+		if err := b.Export(t.Context(), acme, func(Detail) error { return enough }); !errors.Is(err, enough) {
+			t.Errorf("the reader's refusal became %v", err)
 		}
 	})
 }

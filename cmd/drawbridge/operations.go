@@ -85,7 +85,24 @@ func (a *app) operationsCommand() *cobra.Command {
 	settle.Flags().StringVar(&external, "external-id", "", "the provider's id of what was made")
 	settle.Flags().BoolVar(&yes, "yes", false, "do not ask again")
 	settle.ValidArgsFunction = a.completeOperations
-	cmd.AddCommand(show, settle)
+	export := &cobra.Command{
+		Use: "export", Short: "Write every operation with its card, history and receipt as JSON lines", Args: exactly(),
+		Example: "  drawbridge operations export > operations.jsonl",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), func(h *host.Host, caller connector.Caller) error {
+				n := 0
+				err := h.Ledger.Export(cmd.Context(), caller.Tenant, func(d operations.Detail) error {
+					n++
+					return json.NewEncoder(a.out).Encode(operationJSON(d))
+				})
+				if err == nil {
+					fmt.Fprintf(a.err, "%d operations\n", n)
+				}
+				return err
+			})
+		},
+	}
+	cmd.AddCommand(show, settle, export)
 	return cmd
 }
 
