@@ -33,7 +33,7 @@ func setup(b *testing.B) *bench {
 	h, err := host.Open(b.Context(), host.Config{
 		Data: b.TempDir(), Policy: host.Local{}, Consent: host.Local{},
 		Instances: []host.Instance{{Name: "sandbox", Driver: "sandbox", URL: ready.URL, Private: host.Loopback(ready.URL),
-			Rate: 1e6}},
+			Rate: 1e6, Concurrency: 64}},
 	})
 	if err != nil {
 		b.Fatal(err)

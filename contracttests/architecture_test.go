@@ -62,7 +62,7 @@ var mayImport = []struct {
 // testModules. A module that is not here is not a part of the product.
 var owners = map[string][]string{
 	"golang.org/x/oauth2":                    {"credentials", "console"},
-	"golang.org/x/sync":                      {"credentials"},
+	"golang.org/x/sync":                      {"credentials", "bench"},
 	"github.com/hashicorp/go-retryablehttp":  {"connector/transport"},
 	"code.dny.dev/ssrf":                      {"connector/transport"},
 	"github.com/sony/gobreaker":              {"connector/transport"},
