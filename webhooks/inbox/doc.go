@@ -1,0 +1,2 @@
+// Package inbox keeps what webhooks delivered until it has had its effect.
+package inbox
