@@ -43,11 +43,9 @@ const (
 // A waiting delivery was claimed for decoding.
 type waiting struct {
 	Delivery
-	row      string
-	digest   []byte
-	conflict bool
-	sealed   []byte
-	tries    int
+	row    string
+	digest []byte
+	tries  int
 }
 
 // outcome is what decoding found.
@@ -66,7 +64,7 @@ func (b *Inbox) decode(ctx context.Context, decoder Decoder) (int, error) {
 	}
 	outcomes := make([]outcome, len(claimed))
 	for i, w := range claimed {
-		outcomes[i], err = b.decodeOne(w, decoder)
+		outcomes[i], err = b.decodeOne(ctx, w, decoder)
 		if err != nil {
 			return 0, err
 		}
@@ -126,8 +124,7 @@ func (b *Inbox) claimWaiting(ctx context.Context) ([]waiting, error) {
 		rows, err := tx.Query(ctx, `WITH waiting AS (SELECT id FROM webhook_delivery
 				WHERE state = 'received' AND claimed_until <= ?1 ORDER BY received_at LIMIT ?2`+skipLocked(tx)+`)
 			UPDATE webhook_delivery SET claimed_until = ?3, tries = tries + 1 WHERE id IN (SELECT id FROM waiting)
-			RETURNING id, tenant, endpoint, delivery_id, digest, provider, connection, event_type, secret, pull, received_at,
-				conflict_of <> '', tries, body`, now.UnixMilli(), decodeBatch, now.Add(b.lease).UnixMilli())
+			RETURNING id, tenant, endpoint, delivery_id, digest, provider, connection, event_type, secret, pull, received_at, tries`, now.UnixMilli(), decodeBatch, now.Add(b.lease).UnixMilli())
 		if err != nil {
 			return err
 		}
@@ -135,7 +132,7 @@ func (b *Inbox) claimWaiting(ctx context.Context) ([]waiting, error) {
 			var w waiting
 			var received int64
 			err := r.Scan(&w.row, &w.Tenant, &w.Endpoint, &w.ID, &w.digest, &w.Provider, &w.Connection, &w.EventType, &w.Secret,
-				&w.Pull, &received, &w.conflict, &w.tries, &w.sealed)
+				&w.Pull, &received, &w.tries)
 			w.ReceivedAt = time.UnixMilli(received).UTC()
 			return w, err
 		})
@@ -144,14 +141,15 @@ func (b *Inbox) claimWaiting(ctx context.Context) ([]waiting, error) {
 	return claimed, err
 }
 
-// decodeOne fails only when the body can't be opened, which is no fault of the
-// delivery: it is tried again.
-func (b *Inbox) decodeOne(w waiting, decoder Decoder) (outcome, error) {
+// decodeOne fails only when the body can't be read or opened, which is no fault
+// of the delivery: it is tried again. Bodies are read one by one, because they
+// may be large.
+func (b *Inbox) decodeOne(ctx context.Context, w waiting, decoder Decoder) (outcome, error) {
 	if w.tries > maxTries {
 		return outcome{state: "quarantined", reason: "abandoned"}, nil
 	}
 	var err error
-	if w.Header, w.Body, err = b.unseal(w.sealed, w.Tenant, w.row); err != nil {
+	if w.Header, w.Body, err = b.Body(ctx, w.Tenant, w.row); err != nil {
 		return outcome{}, err
 	}
 	marks, err := safely(decoder, w.Delivery)

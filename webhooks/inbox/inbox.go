@@ -49,6 +49,10 @@ type Config struct {
 	// noticed. It must exceed the time in which senders repeat. Zero means 30
 	// days.
 	KeepRecords time.Duration
+
+	// Reason gives a failure of Apply a short code for operators, such as an
+	// error code's name. Nil means that every failure is "failed".
+	Reason func(error) string
 }
 
 // An Inbox is the deliveries and lanes of one database. It is safe for
@@ -59,6 +63,7 @@ type Inbox struct {
 	perConnection int
 	keepBodies    time.Duration
 	keepRecords   time.Duration
+	reason        func(error) string
 	lease         time.Duration
 
 	arrivals chan struct{} // a delivery of this process waits to be decoded
@@ -78,7 +83,10 @@ func New(c Config) (*Inbox, error) {
 		return nil, errors.New("inbox: config: a number is negative")
 	}
 	b := &Inbox{db: c.DB, sealer: c.Sealer, perConnection: c.PerConnection, keepBodies: c.KeepBodies,
-		keepRecords: c.KeepRecords, lease: leaseTime, arrivals: make(chan struct{}, 1), dirty: make(chan struct{}, 1)}
+		keepRecords: c.KeepRecords, reason: c.Reason, lease: leaseTime, arrivals: make(chan struct{}, 1), dirty: make(chan struct{}, 1)}
+	if b.reason == nil {
+		b.reason = func(error) string { return "failed" }
+	}
 	if b.perConnection == 0 {
 		b.perConnection = 4
 	}

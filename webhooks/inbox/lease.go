@@ -213,10 +213,10 @@ func (b *Inbox) Fail(ctx context.Context, l Lease, cause error) error {
 			return err
 		}
 		if l.Attempts >= maxAttempts {
-			return b.park(ctx, tx, l, now, "failed")
+			return b.park(ctx, tx, l, now, clip(b.reason(cause)))
 		}
-		n, err := tx.Exec(ctx, `UPDATE webhook_lane SET due_at = ?, lease_until = 0, reason = 'failed'
-			WHERE id = ? AND fence = ? AND lease_until > 0`, now.Add(backoff(l.Attempts)).UnixMilli(), l.ID(), l.Fence)
+		n, err := tx.Exec(ctx, `UPDATE webhook_lane SET due_at = ?, lease_until = 0, reason = ?
+			WHERE id = ? AND fence = ? AND lease_until > 0`, now.Add(backoff(l.Attempts)).UnixMilli(), clip(b.reason(cause)), l.ID(), l.Fence)
 		return fenced(n, err)
 	})
 }

@@ -31,7 +31,7 @@ CREATE TABLE webhook_delivery (
 CREATE UNIQUE INDEX webhook_delivery_first ON webhook_delivery (endpoint, delivery_id) WHERE conflict_of = '';
 CREATE UNIQUE INDEX webhook_delivery_conflict ON webhook_delivery (endpoint, delivery_id, digest) WHERE conflict_of <> '';
 CREATE INDEX webhook_delivery_same_body ON webhook_delivery (endpoint, digest);
-CREATE INDEX webhook_delivery_newest ON webhook_delivery (tenant, received_at, id);
+CREATE INDEX webhook_delivery_newest ON webhook_delivery (tenant, id);
 CREATE INDEX webhook_delivery_age ON webhook_delivery (received_at);
 CREATE INDEX webhook_delivery_body ON webhook_delivery (received_at) WHERE kept = 1 AND state IN ('decoded', 'ignored');
 CREATE INDEX webhook_delivery_waiting ON webhook_delivery (received_at) WHERE state = 'received';

@@ -1,0 +1,319 @@
+package inbox
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/drawbridge-dev/drawbridge/store"
+)
+
+var (
+	ErrNotFound = errors.New("no such delivery or lane")
+	ErrNoBody   = errors.New("body is not kept any more")
+)
+
+// The states of a delivery.
+const (
+	StateReceived    = "received"    // stored, waits to be decoded
+	StateDecoded     = "decoded"     // its lanes were marked
+	StateIgnored     = "ignored"     // concerns nothing; see Reason
+	StateQuarantined = "quarantined" // could not be decoded; see Reason
+)
+
+// A Record is what operators see of a delivery: everything but its content.
+type Record struct {
+	ID         string     `json:"id"`
+	Tenant     string     `json:"tenant"`
+	Endpoint   string     `json:"endpoint"`
+	DeliveryID string     `json:"delivery_id"`
+	SHA256     string     `json:"sha256"`                // of the body, in hex
+	ConflictOf string     `json:"conflict_of,omitempty"` // the ID of the first delivery with this DeliveryID and another body
+	Provider   string     `json:"provider"`
+	Connection string     `json:"connection"`
+	EventType  string     `json:"event_type,omitempty"`
+	Secret     string     `json:"secret,omitempty"`
+	Pull       bool       `json:"pull,omitempty"`
+	ReceivedAt time.Time  `json:"received_at"`
+	State      string     `json:"state"`
+	Reason     string     `json:"reason,omitempty"`
+	DecodedAt  *time.Time `json:"decoded_at,omitempty"`
+	Marks      int        `json:"marks"`   // lanes that it made dirty
+	Repeats    int        `json:"repeats"` // how often it came again
+	BodyKept   bool       `json:"body_kept"`
+}
+
+const recordColumns = `id, tenant, endpoint, delivery_id, digest, conflict_of, provider, connection, event_type, secret, pull,
+	received_at, state, reason, decoded_at, marks, repeats, kept`
+
+func scanRecord(r interface{ Scan(...any) error }) (Record, error) {
+	var v Record
+	var sum []byte
+	var received, decoded int64
+	err := r.Scan(&v.ID, &v.Tenant, &v.Endpoint, &v.DeliveryID, &sum, &v.ConflictOf, &v.Provider, &v.Connection, &v.EventType, &v.Secret,
+		&v.Pull, &received, &v.State, &v.Reason, &decoded, &v.Marks, &v.Repeats, &v.BodyKept)
+	v.SHA256, v.ReceivedAt, v.DecodedAt = hex.EncodeToString(sum), millis(received), moment(decoded)
+	return v, err
+}
+
+func millis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+func moment(ms int64) *time.Time {
+	if ms == 0 {
+		return nil
+	}
+	t := millis(ms)
+	return &t
+}
+
+// Filter chooses deliveries. Empty fields choose all.
+type Filter struct {
+	Tenant     string // required
+	Endpoint   string
+	Connection string
+	State      string
+	Conflicts  bool   // only those with ConflictOf
+	Before     string // the ID of the last record of the page before
+	Limit      int    // zero means 50, at most 500
+}
+
+func limit(n int) int {
+	if n <= 0 {
+		return 50
+	}
+	return min(n, 500)
+}
+
+// List returns deliveries, newest first.
+func (b *Inbox) List(ctx context.Context, f Filter) ([]Record, error) {
+	query, args := `SELECT `+recordColumns+` FROM webhook_delivery WHERE tenant = ?`, []any{f.Tenant}
+	for _, c := range []struct{ column, value string }{{"endpoint = ?", f.Endpoint}, {"connection = ?", f.Connection}, {"state = ?", f.State}, {"id < ?", f.Before}} {
+		if c.value != "" {
+			query, args = query+" AND "+c.column, append(args, c.value)
+		}
+	}
+	if f.Conflicts {
+		query += " AND conflict_of <> ''"
+	}
+	rows, err := b.db.Query(ctx, query+` ORDER BY id DESC LIMIT ?`, append(args, limit(f.Limit))...)
+	if err != nil {
+		return nil, err
+	}
+	return scanAll(rows, func(r *sql.Rows) (Record, error) { return scanRecord(r) })
+}
+
+// Show returns one delivery. ErrNotFound also when it is another tenant's.
+func (b *Inbox) Show(ctx context.Context, tenant, id string) (Record, error) {
+	v, err := scanRecord(b.db.QueryRow(ctx, `SELECT `+recordColumns+` FROM webhook_delivery WHERE tenant = ? AND id = ?`, tenant, id))
+	return v, notFound(err)
+}
+
+// Body opens what was delivered: foreign text that belongs into no log and no
+// model's context. It fails with ErrNoBody when retention dropped it.
+func (b *Inbox) Body(ctx context.Context, tenant, id string) (header map[string]string, body []byte, err error) {
+	var sealed []byte
+	err = b.db.QueryRow(ctx, `SELECT body FROM webhook_delivery WHERE tenant = ? AND id = ?`, tenant, id).Scan(&sealed)
+	if err := notFound(err); err != nil {
+		return nil, nil, err
+	}
+	if sealed == nil {
+		return nil, nil, ErrNoBody
+	}
+	return b.unseal(sealed, tenant, id)
+}
+
+// Replay has a delivery decoded once more, whatever came of it before. It fails
+// with ErrNoBody when retention dropped the body.
+func (b *Inbox) Replay(ctx context.Context, tenant, id string) error {
+	err := b.db.Update(ctx, func(tx *store.Tx) error {
+		n, err := tx.Exec(ctx, `UPDATE webhook_delivery SET state = 'received', reason = '', tries = 0, claimed_until = 0
+			WHERE tenant = ? AND id = ? AND kept = 1`, tenant, id)
+		if err != nil || n == 1 {
+			return err
+		}
+		var known string
+		if err := tx.QueryRow(ctx, `SELECT id FROM webhook_delivery WHERE tenant = ? AND id = ?`, tenant, id).Scan(&known); err != nil {
+			return notFound(err)
+		}
+		return ErrNoBody
+	})
+	if err == nil {
+		poke(b.arrivals)
+	}
+	return err
+}
+
+// A LaneState is a lane as operators see it.
+type LaneState struct {
+	ID          string     `json:"id"`
+	Tenant      string     `json:"tenant"`
+	Provider    string     `json:"provider"`
+	Connection  string     `json:"connection"`
+	Kind        string     `json:"kind"`
+	Object      string     `json:"object"`
+	Dirty       int64      `json:"dirty"`   // marks since the lane was made
+	Applied     int64      `json:"applied"` // of them, seen by a finished apply
+	DirtySince  *time.Time `json:"dirty_since,omitempty"`
+	DueAt       time.Time  `json:"due_at"`
+	LeasedUntil *time.Time `json:"leased_until,omitempty"`
+	Attempts    int        `json:"attempts"`
+	ParkedAt    *time.Time `json:"parked_at,omitempty"`
+	Reason      string     `json:"reason,omitempty"` // of the last failure
+	AppliedAt   *time.Time `json:"applied_at,omitempty"`
+}
+
+const laneColumns = `id, tenant, provider, connection, kind, object, dirty, applied, dirty_at, due_at, lease_until, attempts,
+	parked_at, reason, applied_at`
+
+func scanLane(r interface{ Scan(...any) error }) (LaneState, error) {
+	var v LaneState
+	var dirtyAt, due, lease, parked, applied int64
+	err := r.Scan(&v.ID, &v.Tenant, &v.Provider, &v.Connection, &v.Kind, &v.Object, &v.Dirty, &v.Applied, &dirtyAt, &due, &lease,
+		&v.Attempts, &parked, &v.Reason, &applied)
+	v.DirtySince, v.DueAt, v.LeasedUntil, v.ParkedAt, v.AppliedAt = moment(dirtyAt), millis(due), moment(lease), moment(parked), moment(applied)
+	return v, err
+}
+
+// LaneFilter chooses lanes that are not clean.
+type LaneFilter struct {
+	Tenant     string // required
+	Connection string // empty: all
+	Parked     bool   // only these
+	After      string // the ID of the last lane of the page before
+	Limit      int    // zero means 50, at most 500
+}
+
+// Lanes returns lanes that wait, are being applied, or are parked.
+func (b *Inbox) Lanes(ctx context.Context, f LaneFilter) ([]LaneState, error) {
+	query, args := `SELECT `+laneColumns+` FROM webhook_lane WHERE tenant = ? AND id > ?`, []any{f.Tenant, f.After}
+	if f.Connection != "" {
+		query, args = query+` AND connection = ?`, append(args, f.Connection)
+	}
+	if f.Parked {
+		query += ` AND parked_at > 0`
+	} else {
+		query += ` AND dirty > applied`
+	}
+	rows, err := b.db.Query(ctx, query+` ORDER BY id LIMIT ?`, append(args, limit(f.Limit))...)
+	if err != nil {
+		return nil, err
+	}
+	return scanAll(rows, func(r *sql.Rows) (LaneState, error) { return scanLane(r) })
+}
+
+// ShowLane returns one lane. ErrNotFound also when it is another tenant's.
+func (b *Inbox) ShowLane(ctx context.Context, tenant, id string) (LaneState, error) {
+	v, err := scanLane(b.db.QueryRow(ctx, `SELECT `+laneColumns+` FROM webhook_lane WHERE tenant = ? AND id = ?`, tenant, id))
+	return v, notFound(err)
+}
+
+// Unpark gives a parked lane its attempts back. It fails with ErrNotFound when
+// there is no such lane that is parked.
+func (b *Inbox) Unpark(ctx context.Context, tenant, id string) error {
+	err := b.db.Update(ctx, func(tx *store.Tx) error {
+		now, err := b.now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		n, err := tx.Exec(ctx, `UPDATE webhook_lane SET parked_at = 0, attempts = 0, due_at = ?
+			WHERE tenant = ? AND id = ? AND parked_at > 0`, now.UnixMilli(), tenant, id)
+		if err == nil && n == 0 {
+			return ErrNotFound
+		}
+		return err
+	})
+	if err == nil {
+		poke(b.dirty)
+	}
+	return err
+}
+
+// Stats counts what is in the database, of all tenants. Counts of deliveries
+// cover the time that records are kept.
+type Stats struct {
+	Waiting       int            `json:"waiting"` // deliveries to be decoded
+	OldestWaiting *time.Time     `json:"oldest_waiting,omitempty"`
+	Dirty         int            `json:"dirty"` // lanes to be applied, the leased ones included
+	OldestDirty   *time.Time     `json:"oldest_dirty,omitempty"`
+	Leased        int            `json:"leased"`
+	Parked        int            `json:"parked"`
+	Paused        int            `json:"paused"`      // connections
+	Quarantined   map[string]int `json:"quarantined"` // by reason
+	Ignored       map[string]int `json:"ignored"`     // by reason
+	Duplicates    int            `json:"duplicates"`
+	Conflicts     int            `json:"conflicts"`
+}
+
+// Stats reads the counts.
+func (b *Inbox) Stats(ctx context.Context) (Stats, error) {
+	s := Stats{Quarantined: map[string]int{}, Ignored: map[string]int{}}
+	err := b.db.View(ctx, func(tx *store.Tx) error {
+		now, err := b.now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		var waiting, dirty int64
+		for _, q := range []struct {
+			query string
+			args  []any
+			into  []any
+		}{
+			{`SELECT COUNT(*), COALESCE(MIN(received_at), 0) FROM webhook_delivery WHERE state = 'received'`, nil, []any{&s.Waiting, &waiting}},
+			{`SELECT COUNT(*), COALESCE(MIN(dirty_at), 0) FROM webhook_lane WHERE dirty > applied AND parked_at = 0`, nil, []any{&s.Dirty, &dirty}},
+			{`SELECT COUNT(*) FROM webhook_lane WHERE lease_until > 0 AND lease_until > ?`, []any{now.UnixMilli()}, []any{&s.Leased}},
+			{`SELECT COUNT(*) FROM webhook_lane WHERE parked_at > 0`, nil, []any{&s.Parked}},
+			{`SELECT COUNT(*) FROM webhook_queue WHERE paused_until > ?`, []any{now.UnixMilli()}, []any{&s.Paused}},
+			{`SELECT COALESCE(SUM(repeats), 0) FROM webhook_delivery WHERE repeats > 0`, nil, []any{&s.Duplicates}},
+			{`SELECT COUNT(*) FROM webhook_delivery WHERE conflict_of <> ''`, nil, []any{&s.Conflicts}},
+		} {
+			if err := tx.QueryRow(ctx, q.query, q.args...).Scan(q.into...); err != nil {
+				return err
+			}
+		}
+		s.OldestWaiting, s.OldestDirty = moment(waiting), moment(dirty)
+		return countReasons(ctx, tx, &s)
+	})
+	return s, err
+}
+
+func countReasons(ctx context.Context, tx *store.Tx, s *Stats) error {
+	rows, err := tx.Query(ctx, `SELECT state, reason, COUNT(*) FROM webhook_delivery
+		WHERE state IN ('quarantined', 'ignored') GROUP BY state, reason`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var state, reason string
+		var n int
+		if err := rows.Scan(&state, &reason, &n); err != nil {
+			return err
+		}
+		if state == StateIgnored {
+			s.Ignored[reason] = n
+		} else {
+			s.Quarantined[reason] = n
+		}
+	}
+	return rows.Err()
+}
+
+// Backlog counts the deliveries that wait to be decoded, at most up to most.
+func (b *Inbox) Backlog(ctx context.Context, most int) (int, error) {
+	var n int
+	err := b.db.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM webhook_delivery WHERE state = 'received' LIMIT ?) AS waiting`, most).Scan(&n)
+	return n, err
+}
+
+func notFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("inbox: read: %w", err)
+	}
+	return nil
+}
