@@ -76,8 +76,12 @@ func (x *execution) run(ctx context.Context) (Result, error) {
 	if len(x.call.Arguments) > x.r.c.MaxArguments {
 		return Result{}, &Error{Code: CodeInvalidInput, Faults: []Fault{{"", "maxLength"}}}
 	}
-	if faults := t.op.input.check(x.call.Arguments); len(faults) > 0 {
-		return Result{}, &Error{Code: CodeInvalidInput, Faults: faults}
+	if found := t.op.input.Check(x.call.Arguments); len(found) > 0 {
+		e := &Error{Code: CodeInvalidInput}
+		for _, f := range found {
+			e.Faults = append(e.Faults, Fault(f))
+		}
+		return Result{}, e
 	}
 	// From here on the arguments are in canonical form: 5.0 is 5, keys are in
 	// order, and the same proposal is the same bytes.

@@ -1,10 +1,8 @@
 package connector
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -99,14 +97,14 @@ func Lint(c Connector) error {
 
 func lintSchemas(c Connector, o Operation) (faults []error) {
 	if o.input != nil {
-		properties(document(o.input), "", func(_, property string) {
+		o.input.Properties(func(property string) {
 			if slices.Contains(reserved, plain.Replace(strings.ToLower(property))) {
 				faults = append(faults, fmt.Errorf("%s: %q can't be a parameter; the framework supplies it", o.spec.Name, property))
 			}
 		})
 	}
 	if o.output != nil {
-		properties(document(o.output), "", func(_, property string) {
+		o.output.Properties(func(property string) {
 			if slices.Contains(c.Excluded, property) {
 				faults = append(faults, fmt.Errorf("%s would let %q out, which the connector excludes", o.spec.Name, property))
 			}
@@ -115,42 +113,7 @@ func lintSchemas(c Connector, o Operation) (faults []error) {
 	return faults
 }
 
-func document(s *schema) any {
-	var doc any
-	_ = json.Unmarshal(s.raw, &doc) // written by json.Marshal in schemaFor
-	return doc
-}
-
 func (k opKind) String() string { return [...]string{"", "read", "list", "write"}[k] }
-
-// sameNames compares a given schema's top level with the Go type that will be
-// decoded, so that the two can't drift apart unseen.
-func sameNames(doc map[string]any, t reflect.Type) error {
-	if t.Kind() != reflect.Struct {
-		return nil
-	}
-	declared, _ := doc["properties"].(map[string]any)
-	fields := map[string]bool{}
-	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.IsExported() || name == "-" || f.Anonymous {
-			continue
-		}
-		if name == "" {
-			name = f.Name
-		}
-		fields[name] = true
-		if _, ok := declared[name]; !ok {
-			return fmt.Errorf("%s has a field %q that the schema does not declare", t, name)
-		}
-	}
-	for property := range declared {
-		if !fields[property] {
-			return fmt.Errorf("the schema declares %q, which %s has no field for", property, t)
-		}
-	}
-	return nil
-}
 
 // Definition is what a model or a person is shown of the operation when it is
 // mounted as part of c.
@@ -162,10 +125,10 @@ func (o Operation) definition(c Connector) Definition {
 		Provider: c.Provider, Limitations: slices.Clone(c.Limitations), Deprecated: s.Deprecated,
 	}
 	if o.input != nil {
-		d.InputSchema = slices.Clone(o.input.raw)
+		d.InputSchema = slices.Clone(o.input.Raw)
 	}
 	if o.output != nil {
-		d.OutputSchema = slices.Clone(o.output.raw)
+		d.OutputSchema = slices.Clone(o.output.Raw)
 	}
 	return d
 }

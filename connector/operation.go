@@ -7,6 +7,8 @@ import (
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/drawbridge-dev/drawbridge/connector/internal/schema"
 )
 
 // An Operation is one tool of a connector. It is sealed: the free functions
@@ -14,8 +16,8 @@ import (
 type Operation struct {
 	spec   Spec
 	kind   opKind
-	input  *schema
-	output *schema
+	input  *schema.Schema
+	output *schema.Schema
 	faults []error
 
 	read   func(context.Context, *Access, json.RawMessage) ([]byte, error)
@@ -35,6 +37,22 @@ const (
 	kindList
 	kindWrite
 )
+
+func newOperation[In, Out any](spec Spec, k opKind) Operation {
+	o := Operation{spec: spec, kind: k}
+	var err error
+	var extend func(map[string]any)
+	if k == kindList {
+		extend = addPaging
+	}
+	if o.input, err = schema.For[In](spec.Input, extend); err != nil {
+		o.faults = append(o.faults, fmt.Errorf("%s: input schema: %w", spec.Name, err))
+	}
+	if o.output, err = schema.For[Out](spec.Output, nil); err != nil {
+		o.faults = append(o.faults, fmt.Errorf("%s: output schema: %w", spec.Name, err))
+	}
+	return o
+}
 
 // decoded is an output value together with its wire form and external id.
 type decoded struct {
@@ -156,6 +174,22 @@ func List[In, Item any](spec Spec, handler func(context.Context, *Access, In, Po
 		return rawPage{items, len(page.Items), page.Next, page.Total, page.Fetched, page.Missing}, err
 	}
 	return o
+}
+
+const maxPageSize = 50
+
+func addPaging(doc map[string]any) {
+	properties, _ := doc["properties"].(map[string]any)
+	if properties == nil {
+		properties = map[string]any{}
+		doc["properties"] = properties
+	}
+	properties["page_size"] = map[string]any{"type": "integer", "minimum": 1, "maximum": maxPageSize,
+		"description": "How many items to return at most."}
+	properties["cursor"] = map[string]any{"type": []any{"string", "null"}, "minLength": 1, "maxLength": 4096,
+		"description": "null for the first page, then next_cursor of the page before."}
+	required, _ := doc["required"].([]any)
+	doc["required"] = append(required, "page_size", "cursor")
 }
 
 type listOutput[Item any] struct {

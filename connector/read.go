@@ -92,7 +92,7 @@ func (x *execution) release(ctx context.Context, data []byte) error {
 	if len(data) > x.r.c.MaxResultBytes {
 		return Fail(CodeTooLarge, "the result has %d bytes, over the limit of %d; ask for less", len(data), x.r.c.MaxResultBytes)
 	}
-	if err := x.tool.op.output.conforms(data); err != nil {
+	if err := x.tool.op.output.Conforms(data); err != nil {
 		return &Error{Code: CodeProviderContract, Message: "the result does not fit the tool's output schema", Err: err}
 	}
 	x.mark("output")

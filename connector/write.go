@@ -268,7 +268,7 @@ func (x *execution) prove(ctx context.Context, claim Claim, d decoded, proof Pro
 		ArgsDigest: claim.ArgsDigest, Digest: claim.Digest, OccurredAt: time.Now().UTC(),
 	}
 	output := d.data
-	if unread || len(output) > x.r.c.MaxResultBytes || x.tool.op.output.conforms(output) != nil {
+	if unread || len(output) > x.r.c.MaxResultBytes || x.tool.op.output.Conforms(output) != nil {
 		output = nil // applied all the same; the result says that it has no data
 	}
 	record := func(audit *AuditRecord) (OperationRecord, error) {

@@ -1,4 +1,4 @@
-package connector
+package schema
 
 import (
 	"encoding/json"
@@ -24,9 +24,9 @@ type sketched struct {
 	Items []any  `json:"items"`
 }
 
-func sketchSchema(t testing.TB) *schema {
+func sketchSchema(t testing.TB) *Schema {
 	t.Helper()
-	s, err := schemaFor[map[string]any]([]byte(sketchable), false)
+	s, err := For[map[string]any]([]byte(sketchable), nil)
 	if err != nil || s.sketch == nil {
 		t.Fatalf("no sketch: %v", err)
 	}
@@ -51,7 +51,7 @@ func TestASketchNeverAcceptsWhatTheSchemaRefuses(t *testing.T) {
 		if quick {
 			accepted++
 		}
-		if (s.conforms(raw) == nil) != (len(faults) == 0) {
+		if (s.Conforms(raw) == nil) != (len(faults) == 0) {
 			t.Fatalf("conforms and the validator differ about %s", raw)
 		}
 	})
@@ -104,7 +104,7 @@ func TestASketchStandsAsideForWhatItDoesNotKnow(t *testing.T) {
 		`{"type":"object","additionalProperties":false,"properties":{"a":{"type":"integer","minimum":3}}}`,
 		`{"type":"object","additionalProperties":false,"properties":{"a":{"const":1}}}`,
 	} {
-		s, err := schemaFor[map[string]any]([]byte(given), false)
+		s, err := For[map[string]any]([]byte(given), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,11 +117,11 @@ func TestASketchStandsAsideForWhatItDoesNotKnow(t *testing.T) {
 // TestTheTicketSchemasAreQuick keeps the common results on the quick way.
 func TestTheTicketSchemasAreQuick(t *testing.T) {
 	for _, name := range []string{"search.output", "ticket.output"} {
-		raw, err := os.ReadFile("../tickets/tools/" + name + ".json")
+		raw, err := os.ReadFile("../../../tickets/tools/" + name + ".json")
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := schemaFor[map[string]any](raw, false)
+		s, err := For[map[string]any](raw, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

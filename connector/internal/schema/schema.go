@@ -1,4 +1,7 @@
-package connector
+// Package schema holds closed JSON Schema 2020-12 objects: derived from a Go type
+// or given by an author, refused when open, and validated with every fault at
+// once. Nothing is loaded from outside the document.
+package schema
 
 import (
 	"bytes"
@@ -18,28 +21,21 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// A schema is a closed JSON Schema 2020-12 object in both of its forms.
-type schema struct {
-	raw      json.RawMessage
+// A Fault is one thing wrong with a document: where (RFC 6901) and which keyword
+// of its schema it breaks.
+type Fault struct{ Pointer, Keyword string }
+
+// A Schema is a closed object in both of its forms. It doesn't change.
+type Schema struct {
+	Raw      json.RawMessage
+	doc      map[string]any
 	compiled *validate.Schema
 	sketch   *sketch // may be nil
 }
 
-func newOperation[In, Out any](spec Spec, k opKind) Operation {
-	o := Operation{spec: spec, kind: k}
-	var err error
-	if o.input, err = schemaFor[In](spec.Input, k == kindList); err != nil {
-		o.faults = append(o.faults, fmt.Errorf("%s: input schema: %w", spec.Name, err))
-	}
-	if o.output, err = schemaFor[Out](spec.Output, false); err != nil {
-		o.faults = append(o.faults, fmt.Errorf("%s: output schema: %w", spec.Name, err))
-	}
-	return o
-}
-
-// schemaFor takes the author's schema, or derives one from the type. A paged
-// input gets page_size and cursor, which are the framework's.
-func schemaFor[T any](given []byte, paged bool) (*schema, error) {
+// For takes the author's schema, or derives one from the type when it is nil.
+// Extend, if there is one, may add what is not the author's to the document.
+func For[T any](given []byte, extend func(doc map[string]any)) (*Schema, error) {
 	raw := given
 	if raw == nil {
 		derived, err := infer.For[T](nil)
@@ -59,8 +55,8 @@ func schemaFor[T any](given []byte, paged bool) (*schema, error) {
 			return nil, err
 		}
 	}
-	if paged {
-		addPaging(doc)
+	if extend != nil {
+		extend(doc)
 	}
 	if err := closed(doc); err != nil {
 		return nil, err
@@ -84,23 +80,7 @@ func schemaFor[T any](given []byte, paged bool) (*schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &schema{normal, compiled, sketchOf(doc, doc, 0)}, nil
-}
-
-const maxPageSize = 50
-
-func addPaging(doc map[string]any) {
-	properties, _ := doc["properties"].(map[string]any)
-	if properties == nil {
-		properties = map[string]any{}
-		doc["properties"] = properties
-	}
-	properties["page_size"] = map[string]any{"type": "integer", "minimum": 1, "maximum": maxPageSize,
-		"description": "How many items to return at most."}
-	properties["cursor"] = map[string]any{"type": []any{"string", "null"}, "minLength": 1, "maxLength": 4096,
-		"description": "null for the first page, then next_cursor of the page before."}
-	required, _ := doc["required"].([]any)
-	doc["required"] = append(required, "page_size", "cursor")
+	return &Schema{normal, doc, compiled, sketchOf(doc, doc, 0)}, nil
 }
 
 // closed refuses a schema that would take an object with properties it doesn't
@@ -108,7 +88,7 @@ func addPaging(doc map[string]any) {
 // fields. So every place must say what it takes, and objects must be closed.
 func closed(doc map[string]any) error {
 	var faults []error
-	walkSchema(doc, "", func(at string, node any) {
+	walk(doc, "", func(at string, node any) {
 		n, ok := node.(map[string]any)
 		if !ok {
 			faults = append(faults, fmt.Errorf("%s takes anything: say what it takes", pointerOr(at)))
@@ -145,10 +125,10 @@ func pointerOr(at string) string {
 	return at
 }
 
-// walkSchema visits every place where a schema stands, in a stable order. Names
+// walk visits every place where a schema stands, in a stable order. Names
 // of properties and values of enum, const, default and examples are no schemas,
 // whatever they look like.
-func walkSchema(node any, at string, visit func(at string, node any)) {
+func walk(node any, at string, visit func(at string, node any)) {
 	visit(at, node)
 	n, _ := node.(map[string]any)
 	for _, keyword := range slices.Sorted(maps.Keys(n)) {
@@ -157,33 +137,33 @@ func walkSchema(node any, at string, visit func(at string, node any)) {
 		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
 			named, _ := child.(map[string]any)
 			for _, name := range slices.Sorted(maps.Keys(named)) {
-				walkSchema(named[name], here+"/"+escape(name), visit)
+				walk(named[name], here+"/"+escape(name), visit)
 			}
 		case "prefixItems", "anyOf", "oneOf", "allOf":
 			list, _ := child.([]any)
 			for i, branch := range list {
-				walkSchema(branch, here+"/"+strconv.Itoa(i), visit)
+				walk(branch, here+"/"+strconv.Itoa(i), visit)
 			}
 		case "items", "contains", "if", "then", "else", "propertyNames", "unevaluatedItems":
-			walkSchema(child, here, visit)
+			walk(child, here, visit)
 		}
 	}
 }
 
-// properties visits the name of every property that a schema declares.
-func properties(doc any, at string, visit func(at, name string)) {
-	walkSchema(doc, at, func(at string, node any) {
+// Properties visits the name of every property that the schema declares, at any depth.
+func (s *Schema) Properties(visit func(name string)) {
+	walk(s.doc, "", func(_ string, node any) {
 		n, _ := node.(map[string]any)
 		declared, _ := n["properties"].(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(declared)) {
-			visit(at, name)
+			visit(name)
 		}
 	})
 }
 
-// check validates raw and returns every fault at once, sorted by pointer and
+// Check validates raw and returns every fault at once, sorted by pointer and
 // keyword so that the answer is stable. Nothing is coerced.
-func (s *schema) check(raw []byte) []Fault {
+func (s *Schema) Check(raw []byte) []Fault {
 	// Duplicate names would let a reviewer see one value and a decoder another.
 	if !jsontext.Value(raw).IsValid() {
 		return []Fault{{Pointer: "", Keyword: "json"}}
@@ -207,9 +187,9 @@ func (s *schema) check(raw []byte) []Fault {
 	return slices.Compact(faults)
 }
 
-// validate is check for what our own encoder wrote: no duplicate names, no
+// validate is Check for what our own encoder wrote: no duplicate names, no
 // number that a float64 can't hold unless an author put it there.
-func (s *schema) validate(raw []byte) []Fault {
+func (s *Schema) validate(raw []byte) []Fault {
 	doc, err := validate.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return []Fault{{Pointer: "", Keyword: "json"}}
@@ -282,3 +262,32 @@ var escaper = strings.NewReplacer("~", "~0", "/", "~1")
 
 // escape writes one token of a JSON pointer (RFC 6901 section 3).
 func escape(token string) string { return escaper.Replace(token) }
+
+// sameNames compares a given schema's top level with the Go type that will be
+// decoded, so that the two can't drift apart unseen.
+func sameNames(doc map[string]any, t reflect.Type) error {
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	declared, _ := doc["properties"].(map[string]any)
+	fields := map[string]bool{}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.IsExported() || name == "-" || f.Anonymous {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		fields[name] = true
+		if _, ok := declared[name]; !ok {
+			return fmt.Errorf("%s has a field %q that the schema does not declare", t, name)
+		}
+	}
+	for property := range declared {
+		if !fields[property] {
+			return fmt.Errorf("the schema declares %q, which %s has no field for", property, t)
+		}
+	}
+	return nil
+}

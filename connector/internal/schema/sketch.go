@@ -1,4 +1,4 @@
-package connector
+package schema
 
 import (
 	"bytes"
@@ -205,8 +205,8 @@ func (s *sketch) walkArray(d *jsontext.Decoder) bool {
 	return err == nil && n >= s.minItems && (s.maxItems < 0 || n <= s.maxItems)
 }
 
-// conforms validates what our own encoder wrote.
-func (s *schema) conforms(raw []byte) error {
+// Conforms validates what our own encoder wrote.
+func (s *Schema) Conforms(raw []byte) error {
 	if s.sketch != nil && s.sketch.accepts(raw) {
 		return nil
 	}
