@@ -40,6 +40,11 @@ type Config struct {
 	// means 4.
 	PerConnection int
 
+	// Lease is how long a lane belongs to a process that claimed it and went
+	// silent, so it is also how long a crash delays what was being applied. A
+	// worker renews its leases at a third of it. Zero means 30 seconds.
+	Lease time.Duration
+
 	// KeepBodies is how long a body stays after its delivery was received, so
 	// that it can be replayed; that of a quarantined one stays as long as its
 	// record. Zero means 72 hours.
@@ -79,16 +84,19 @@ func New(c Config) (*Inbox, error) {
 		return nil, errors.New("inbox: config: no database")
 	case c.Sealer == nil:
 		return nil, errors.New("inbox: config: no sealer")
-	case c.PerConnection < 0, c.KeepBodies < 0, c.KeepRecords < 0:
+	case c.PerConnection < 0, c.Lease < 0, c.KeepBodies < 0, c.KeepRecords < 0:
 		return nil, errors.New("inbox: config: a number is negative")
 	}
 	b := &Inbox{db: c.DB, sealer: c.Sealer, perConnection: c.PerConnection, keepBodies: c.KeepBodies,
-		keepRecords: c.KeepRecords, reason: c.Reason, lease: leaseTime, arrivals: make(chan struct{}, 1), dirty: make(chan struct{}, 1)}
+		keepRecords: c.KeepRecords, reason: c.Reason, lease: c.Lease, arrivals: make(chan struct{}, 1), dirty: make(chan struct{}, 1)}
 	if b.reason == nil {
 		b.reason = func(error) string { return "failed" }
 	}
 	if b.perConnection == 0 {
 		b.perConnection = 4
+	}
+	if b.lease == 0 {
+		b.lease = 30 * time.Second
 	}
 	if b.keepBodies == 0 {
 		b.keepBodies = 72 * time.Hour

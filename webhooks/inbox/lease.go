@@ -37,9 +37,6 @@ type Pause struct {
 func (p *Pause) Error() string { return "connection is paused: " + p.Reason }
 
 const (
-	leaseTime  = 30 * time.Second
-	renewEvery = 10 * time.Second
-
 	minBackoff = 5 * time.Second
 	maxBackoff = time.Hour
 
@@ -161,7 +158,7 @@ func (b *Inbox) park(ctx context.Context, tx *store.Tx, l Lease, now time.Time, 
 	return fenced(n, err)
 }
 
-// Renew makes the lease last another 30 seconds from now.
+// Renew makes the lease last its full time again, from now.
 func (b *Inbox) Renew(ctx context.Context, l Lease) (Lease, error) {
 	err := b.db.Update(ctx, func(tx *store.Tx) error {
 		now, err := b.now(ctx, tx)

@@ -151,7 +151,7 @@ func (w *Worker) applySafely(ctx context.Context, l Lease) (err error) {
 // renew keeps the lease while it is being applied, and ends the apply when the
 // lease is lost: its result would be thrown away.
 func (w *Worker) renew(ctx context.Context, cancel context.CancelFunc, l Lease) {
-	t := time.NewTicker(renewEvery)
+	t := time.NewTicker(w.inbox.lease / 3)
 	defer t.Stop()
 	for {
 		select {
