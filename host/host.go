@@ -31,6 +31,9 @@ type Config struct {
 	Consent   connector.Consent    // required
 	Logger    *slog.Logger         // nil discards
 	Telemetry *telemetry.Telemetry // nil: nothing is measured
+	// Migrations are of what stands on a host and keeps its tables in the same
+	// database, such as pages.
+	Migrations []store.Migrations
 }
 
 // A Host is everything that runs calls. It is safe for concurrent use.
@@ -40,8 +43,8 @@ type Host struct {
 	Audit       *operations.AuditLog
 	Keys        *keys.Ring
 	Signer      *keys.Signer // of exported receipts
+	DB          *store.DB
 
-	db        *store.DB
 	cooldowns *quotas.Cooldowns
 	transport *transport.Transport
 	runtimes  map[string]*connector.Runtime // by provider
@@ -70,8 +73,8 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	if url == "" {
 		url = filepath.Join(c.Data, "drawbridge.db")
 	}
-	h.db, err = store.Open(ctx, store.Config{URL: url,
-		Migrations: []store.Migrations{credentials.Migrations(), operations.Migrations(), quotas.Migrations()}})
+	h.DB, err = store.Open(ctx, store.Config{URL: url,
+		Migrations: append([]store.Migrations{credentials.Migrations(), operations.Migrations(), quotas.Migrations()}, c.Migrations...)})
 	if err != nil {
 		return err
 	}
@@ -81,13 +84,13 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	if h.Signer, err = keys.OpenSigner(filepath.Join(c.Data, "signing.pem")); err != nil {
 		return err
 	}
-	if h.Ledger, err = operations.New(operations.Config{DB: h.db, Keys: h.Keys, Signer: h.Signer, Audit: true}); err != nil {
+	if h.Ledger, err = operations.New(operations.Config{DB: h.DB, Keys: h.Keys, Signer: h.Signer, Audit: true}); err != nil {
 		return err
 	}
-	if h.Audit, err = operations.NewAuditLog(operations.AuditConfig{DB: h.db, Logger: h.log}); err != nil {
+	if h.Audit, err = operations.NewAuditLog(operations.AuditConfig{DB: h.DB, Logger: h.log}); err != nil {
 		return err
 	}
-	if h.cooldowns, err = quotas.New(quotas.Config{DB: h.db}); err != nil {
+	if h.cooldowns, err = quotas.New(quotas.Config{DB: h.DB}); err != nil {
 		return err
 	}
 	codec, err := cursors.New(cursors.Config{Keys: h.Keys})
@@ -139,7 +142,7 @@ func (h *Host) openProviders(c Config) error {
 	exchange := &lateExchanger{}
 	var err error
 	h.Credentials, err = credentials.New(credentials.Config{
-		DB: h.db, Keys: h.Keys, Exchanger: exchange, Providers: providers, Logger: h.log,
+		DB: h.DB, Keys: h.Keys, Exchanger: exchange, Providers: providers, Logger: h.log,
 		OnChange: func(ctx context.Context, tx *store.Tx, tenant connector.TenantID, id connector.ConnectionID) error {
 			h.transport.Forget(tenant, id)
 			_, err := h.Ledger.KillConnection(ctx, tx, tenant, id, "the connection changed")
@@ -179,8 +182,8 @@ func (h *Host) Close() error {
 		errs = append(errs, h.Audit.Close(ctx))
 		cancel()
 	}
-	if h.db != nil {
-		errs = append(errs, h.db.Close())
+	if h.DB != nil {
+		errs = append(errs, h.DB.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -190,6 +193,9 @@ func (h *Host) Runtime(provider string) (*connector.Runtime, bool) {
 	r, ok := h.runtimes[provider]
 	return r, ok
 }
+
+// Ready reports why calls can't be run now, or nil: the database answers.
+func (h *Host) Ready(ctx context.Context) error { return h.DB.Ping(ctx) }
 
 // Manifests describe the connectors that are mounted, with the endpoint profile
 // each runs under.

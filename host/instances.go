@@ -88,6 +88,16 @@ func (i Instance) Check() error {
 	return err
 }
 
+// Callback is the path of the redirect URI on pages that are served: one of its
+// own for each client, so that an answer can't be taken for another server's. A
+// driver's default client is registered with /callback.
+func (i Instance) Callback() string {
+	if i.ClientID == "" {
+		return "/callback"
+	}
+	return "/callback/" + url.PathEscape(i.Name)
+}
+
 func (i Instance) connector() (connector.Connector, error) {
 	if err := i.Check(); err != nil {
 		return connector.Connector{}, err
