@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"os/user"
@@ -18,7 +19,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/console"
 	"github.com/drawbridge-dev/drawbridge/host"
+	"github.com/drawbridge-dev/drawbridge/store"
 )
 
 func main() {
@@ -39,7 +42,8 @@ type app struct {
 	database string
 	as       string
 	json     bool
-	code     int // exit code of a command that ended without an error
+	logger   *slog.Logger // nil: commands of one moment log nothing
+	code     int          // exit code of a command that ended without an error
 }
 
 // run is main without the process: the tests call it.
@@ -73,7 +77,7 @@ Start here:
   drawbridge sandbox                   start a ticket organisation to play with
   drawbridge connect --help            connect an account
   drawbridge call tickets.search ...   run a tool
-  drawbridge approvals                 decide about what wants to be written
+  drawbridge serve                     the pages for people, and the work in the background
 
 Read on in the README, or with --help behind any command.`,
 		Args:              cobra.ArbitraryArgs,
@@ -95,7 +99,7 @@ Read on in the README, or with --help behind any command.`,
 	f.BoolVar(&a.json, "json", false, "print JSON and nothing else")
 	root.AddCommand(a.demoCommand(), a.sandboxCommand(), a.connectCommand(), a.connectionsCommand(), a.callCommand(),
 		a.toolsCommand(), a.approvalsCommand(), a.operationsCommand(), a.receiptsCommand(),
-		a.auditCommand(), a.keysCommand(), a.profilesCommand(), a.doctorCommand())
+		a.auditCommand(), a.keysCommand(), a.serveCommand(), a.profilesCommand(), a.doctorCommand())
 	return root
 }
 
@@ -149,6 +153,7 @@ func (a *app) open(ctx context.Context) (*host.Host, connector.Caller, error) {
 	}
 	h, err := host.Open(ctx, host.Config{
 		Data: a.data, Database: a.database, Instances: instances, Profiles: profiles, Policy: host.Local{}, Consent: host.Local{},
+		Logger: a.logger, Migrations: []store.Migrations{console.Migrations()},
 	})
 	return h, caller, err
 }
