@@ -195,6 +195,7 @@ func TestT1C42ForwardedConnectLinkIsForOnePersonOnly(t *testing.T) {
 }
 
 func TestConnectLinkIsRefusedForWhatDoesNotExist(t *testing.T) {
+	t.Parallel()
 	k := sqlite(t)
 	for name, c := range map[string]struct {
 		who      connector.Caller
@@ -214,6 +215,7 @@ func TestConnectLinkIsRefusedForWhatDoesNotExist(t *testing.T) {
 
 // A connect link and a sign-in link open nothing of each other.
 func TestLinksAreOfOneKind(t *testing.T) {
+	t.Parallel()
 	k := sqlite(t)
 	connect, err := k.console.ConnectLink(t.Context(), acmeAlice, "sandbox", nil)
 	if err != nil {
@@ -229,6 +231,7 @@ func TestLinksAreOfOneKind(t *testing.T) {
 }
 
 func TestPrefetchOfTheCallbackSpendsNothing(t *testing.T) {
+	t.Parallel()
 	k := sqlite(t)
 	b := k.as(acmeAlice)
 	back := k.atProvider(b.post("/connect", url.Values{"provider": {"sandbox"}}).leave(t), "alice", true)

@@ -21,6 +21,7 @@ import (
 	"github.com/drawbridge-dev/drawbridge/contracttests/sandbox"
 	"github.com/drawbridge-dev/drawbridge/credentials"
 	"github.com/drawbridge-dev/drawbridge/host"
+	"github.com/drawbridge-dev/drawbridge/operations"
 	"github.com/drawbridge-dev/drawbridge/store"
 	"github.com/drawbridge-dev/drawbridge/store/storetest"
 	"github.com/drawbridge-dev/drawbridge/tickets"
@@ -332,4 +333,14 @@ func (f *fakeDeliveries) Replay(ctx context.Context, who connector.Caller, id st
 
 func (f *fakeDeliveries) Unpark(ctx context.Context, who connector.Caller, id string) error {
 	return f.move(ctx, who, id, "unpark")
+}
+
+func filterOf(who connector.Caller) operations.Filter {
+	return operations.Filter{Principal: who.Principal}
+}
+
+func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }
+
+func newGet(t testing.TB) *http.Request {
+	return httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 }
