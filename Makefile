@@ -4,7 +4,7 @@ FIGURES := go run ./bench/figures
 
 # Every target exits non-zero when it falls short. Figures come last, each on a
 # line that begins with "figure:".
-.PHONY: test check race lint postgres gitea bench flood refresh-harness crash-matrix storm demo
+.PHONY: test check race lint postgres gitea bench flood refresh-harness crash-matrix storm demo image
 
 test:            ## what the README names: needs only Go
 	go test ./...
@@ -43,3 +43,9 @@ storm:           ## ten thousand creates under faults: none twice, none lost
 
 demo:
 	go run ./cmd/drawbridge demo
+
+image:           ## the binary in an image FROM scratch, for the Docker engine that is running
+	context=$$(mktemp -d) && trap 'rm -rf "$$context"' EXIT && mkdir "$$context/data" && \
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o "$$context/drawbridge" ./cmd/drawbridge && \
+	cp /etc/ssl/certs/ca-certificates.crt "$$context/" && docker build -q -t drawbridge:dev -f Dockerfile "$$context"
+	docker run --rm --network none --read-only --tmpfs /tmp drawbridge:dev demo
