@@ -88,7 +88,10 @@ func (l *ledger) Propose(ctx context.Context, p connector.Proposal) (connector.O
 		return connector.OperationRecord{}, err
 	}
 	if rec, ok := l.standing(p.WriteIdentity); ok {
-		return rec, nil
+		if rec.Version == p.Version || rec.State != connector.StateAwaitingApproval && rec.State != connector.StateApproved {
+			return rec, nil
+		}
+		l.rows[rec.ID].State = connector.StateNotSent
 	}
 	now := time.Now()
 	rec := connector.OperationRecord{

@@ -87,7 +87,8 @@ type Operations interface {
 	// Get returns one operation of a tenant, or NOT_FOUND.
 	Get(ctx context.Context, tenant TenantID, id OperationID) (OperationRecord, error)
 	// Propose records a plan and asks for approval. When another process was
-	// first with the same identity, its record is returned.
+	// first with the same identity, its record is returned; unless it was drawn
+	// up by another version of the connector and not sent: then it is withdrawn.
 	Propose(ctx context.Context, p Proposal) (OperationRecord, error)
 	// Dispatch takes an approved operation to dispatching, once, and returns
 	// the bytes that were approved. The approval is used up by it. When the

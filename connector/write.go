@@ -18,7 +18,7 @@ func (x *execution) write(ctx context.Context) (Result, error) {
 	}
 	identity := WriteIdentity{x.conn.Tenant, x.conn.Principal, x.conn.ID, x.call.Tool, intent}
 	rec, found, err := x.r.c.Operations.Find(ctx, identity)
-	if err == nil && !found {
+	if err == nil && (!found || x.outdated(rec)) {
 		rec, err = x.propose(ctx, identity)
 	}
 	if err != nil {
@@ -47,6 +47,17 @@ func (x *execution) write(ctx context.Context) (Result, error) {
 	default:
 		return Result{}, unknown(rec.ID, "")
 	}
+}
+
+// outdated tells whether a proposal that was never sent was drawn up by another
+// version of the connector. It would stand in the way until it expires, so it is
+// proposed anew, and a person is asked again.
+func (x *execution) outdated(rec OperationRecord) bool {
+	switch rec.State {
+	case StateAwaitingApproval, StateApproved, StateNotSent:
+		return rec.Version != x.tool.connector.Version && rec.ArgsDigest == x.argsDigest
+	}
+	return false
 }
 
 func unknown(id OperationID, message string) *Error {

@@ -447,14 +447,18 @@ func TestApprovalOfAnotherConnectorVersionIsNotUsed(t *testing.T) {
 	id := old.approve(draft)
 	upgraded.config.Operations = old.ledger
 	upgraded.toy.edit = func(c *connector.Connector) { c.Version = "1.3.0" }
-	if r := upgraded.call("desk.create", draft); code(r) != "APPROVAL_MISMATCH" || r.Effect.Operation != id {
-		t.Errorf("result = %s, want APPROVAL_MISMATCH of %s", text(t, r), id)
+	// A person has to read what the new version would send.
+	if r := upgraded.call("desk.create", draft); code(r) != "APPROVAL_REQUIRED" || r.Effect.Operation == id {
+		t.Errorf("result = %s, want another operation than %s", text(t, r), id)
 	}
 	if n := len(upgraded.provider.writes()); n != 0 {
 		t.Errorf("sent %d times, want 0", n)
 	}
-	if s := old.ledger.state(id); s != connector.StateApproved {
-		t.Errorf("ledger says %s, want approved: the old version may still send it", s)
+	if s := old.ledger.state(id); s != connector.StateNotSent {
+		t.Errorf("ledger says %s, want not_sent: its approval is of no use", s)
+	}
+	if r := upgraded.call("desk.create", `{"title":"something else"}`); code(r) != "APPROVAL_REQUIRED" {
+		t.Errorf("result = %s", text(t, r))
 	}
 }
 

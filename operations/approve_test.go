@@ -292,3 +292,39 @@ func TestKilledConnectionLosesItsApprovals(t *testing.T) {
 		}
 	})
 }
+
+// Guarantee: TIX4
+func TestAProposalOfAnotherVersionGivesWayUnsent(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		upgrade := func(intent string) connector.Proposal {
+			p := proposal(acme, intent, "printer on fire")
+			p.Version = "2.0.0"
+			return p
+		}
+		for name, until := range map[string]func(connector.OperationRecord){"pending": func(connector.OperationRecord) {}, "approved": b.approve} {
+			old := b.propose(proposal(acme, name, "printer on fire"))
+			until(old)
+			fresh := b.propose(upgrade(name))
+			if fresh.ID == old.ID || fresh.State != connector.StateAwaitingApproval || fresh.Version != "2.0.0" {
+				t.Errorf("%s: the new version got %s in %s", name, fresh.ID, fresh.State)
+			}
+			b.is(old, connector.StateNotSent)
+			_, err := b.Dispatch(t.Context(), acme, old.ID, old.AuthzVersion)
+			fails(t, err, connector.CodeApprovalRequired)
+			if card, err := b.Approval(t.Context(), acme, string(old.Approval)); err != nil || card.State != ApprovalWithdrawn {
+				t.Errorf("%s: the old approval is %s, %v", name, card.State, err)
+			}
+		}
+		// What has left stands, whoever asks.
+		sent := b.dispatched("sent")
+		if again := b.propose(upgrade("sent")); again.ID != sent.ID || again.State != connector.StateDispatching {
+			t.Errorf("a write on its way became %s in %s", again.ID, again.State)
+		}
+		// Another payload is still a conflict, and withdraws nothing.
+		standing := b.propose(proposal(acme, "payload", "one"))
+		other := upgrade("payload")
+		_, err := b.Propose(t.Context(), other)
+		fails(t, err, connector.CodeConflict)
+		b.is(standing, connector.StateAwaitingApproval)
+	})
+}

@@ -15,7 +15,9 @@ import (
 
 // Propose records a plan with a pending approval. When a live operation has the
 // same identity its record is returned instead, or CONFLICT if its arguments
-// are others. Nothing of the loser of a race is kept.
+// are others. Nothing of the loser of a race is kept. A live operation of another
+// version of the connector that was never sent is withdrawn first: nobody can
+// use its approval any more.
 func (l *Ledger) Propose(ctx context.Context, p connector.Proposal) (connector.OperationRecord, error) {
 	if err := checkProposal(p); err != nil {
 		return connector.OperationRecord{}, err
@@ -46,6 +48,11 @@ func (l *Ledger) Propose(ctx context.Context, p connector.Proposal) (connector.O
 				}
 				if err := l.lapse(ctx, tx, &stands, now); err != nil {
 					return err
+				}
+				if stands.waiting() && stands.version != p.Version && stands.argsDigest == p.ArgsDigest {
+					if err := stands.end(ctx, tx, now, ApprovalWithdrawn, ledgerActor, "drawn up by another version of the connector"); err != nil {
+						return err
+					}
 				}
 				if stands.live() {
 					if stands.argsDigest != p.ArgsDigest {
