@@ -49,3 +49,6 @@ image:           ## the binary in an image FROM scratch, for the Docker engine t
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o "$$context/drawbridge" ./cmd/drawbridge && \
 	cp /etc/ssl/certs/ca-certificates.crt "$$context/" && docker build -q -t drawbridge:dev -f Dockerfile "$$context"
 	docker run --rm --network none --read-only --tmpfs /tmp drawbridge:dev demo
+
+browser:         ## people at the pages, in a real Chromium
+	.ci/chromium env CI_REQUIRE_CHROMIUM=1 go test -count=1 -v ./contracttests/browser | $(FIGURES)
