@@ -48,7 +48,11 @@ func hidden(err error) bool {
 
 func (c *Console) approval(w http.ResponseWriter, r *http.Request, s *session) {
 	if card, ok := c.ownCard(w, r, s); ok {
-		c.render(w, r, s, http.StatusOK, "card", page{Title: "Approval", Command: "drawbridge approvals show " + string(card.ID)}, card)
+		title := "Approve or deny?"
+		if card.State != operations.ApprovalPending {
+			title = "Approval: " + string(card.State) // a screen reader says it first
+		}
+		c.render(w, r, s, http.StatusOK, "card", page{Title: title, Command: "drawbridge approvals show " + string(card.ID)}, card)
 	}
 }
 

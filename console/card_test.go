@@ -28,7 +28,7 @@ func TestCardShowsEverythingAndApproveLetsItBeSentOnce(t *testing.T) {
 		pending := k.propose(acmeAlice, d)
 		path := strings.TrimPrefix(k.console.ApprovalLink(string(pending.Approval)), k.server.URL)
 		shows(t, b.get("/"), 200, "To decide (1)")
-		shows(t, b.get(path), 200, "/title string", "Checkout times out", "18 characters", "Since noon.", "/labels/0", "POST /api/v1/tickets", "007",
+		shows(t, b.get(path), 200, "/title string, 18 characters", "Checkout times out", "Since noon.", "/labels/0", "POST /api/v1/tickets", "007",
 			pending.Digest, "waits for you", "Runs out", "alice", "drawbridge approvals show "+string(pending.Approval), "What the provider does by itself")
 		if k.org.Total() != len(k.org.Tickets()) || len(k.org.Ledger()) != 0 {
 			t.Fatal("something was written before the approval")
@@ -108,7 +108,7 @@ func TestHostileTicketTextIsShownAndNothingElse(t *testing.T) {
 			t.Errorf("%s: a text was taken for a template", page)
 		}
 	}
-	shows(t, b.get(path), 200, "pay ⟨U+202E⟩001 ⟨U+202C⟩now⟨U+200B⟩", "of them do not show.", `\u{202E}001`, "{{.CSRF}}", "<script>alert(1)</script>", "&lt;b&gt;")
+	shows(t, b.get(path), 200, "pay ⟨U+202E⟩001 ⟨U+202C⟩now⟨U+200B⟩", "characters do not show.", `\u{202E}001`, "{{.CSRF}}", "<script>alert(1)</script>", "&lt;b&gt;")
 }
 
 func operationOf(t *testing.T, k *desk) string {

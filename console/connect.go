@@ -178,7 +178,7 @@ func (c *Console) failConnect(w http.ResponseWriter, r *http.Request, s *session
 	c.fail(w, r, s, err)
 }
 
-// prefetch reports a browser that loads a page nobody asked for yet.
+// prefetch reports a request for a page that nobody will read.
 func prefetch(r *http.Request) bool {
-	return strings.Contains(r.Header.Get("Sec-Purpose"), "prefetch") || strings.Contains(r.Header.Get("Purpose"), "prefetch")
+	return r.Method == http.MethodHead || strings.Contains(r.Header.Get("Sec-Purpose"), "prefetch") || strings.Contains(r.Header.Get("Purpose"), "prefetch")
 }

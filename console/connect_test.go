@@ -242,6 +242,9 @@ func TestPrefetchOfTheCallbackSpendsNothing(t *testing.T) {
 			t.Errorf("%s: %d", header, a.status)
 		}
 	}
+	if a := b.do(b.request(http.MethodHead, back, nil)); a.status != http.StatusNoContent {
+		t.Errorf("HEAD: %d", a.status)
+	}
 	shows(t, b.get(back), 200, "is connected")
 }
 

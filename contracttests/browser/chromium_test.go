@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -89,7 +90,8 @@ type window struct {
 
 	mu         sync.Mutex
 	complaints []string // what the browser complained about
-	answers    []string // complaints about a status of 400 and above, which some pages have by right
+	ignored    string   // on pages below this address it may complain
+	elsewhere  bool     // it is on one of those
 }
 
 // newWindow opens an empty browser. Whatever it complains about by the end fails the
@@ -117,6 +119,11 @@ func newWindow(t *testing.T, name string) *window {
 func (w *window) listen(ev any) {
 	var complaint string
 	switch e := ev.(type) {
+	case *page.EventFrameNavigated:
+		w.mu.Lock()
+		w.elsewhere = w.ignored != "" && strings.HasPrefix(e.Frame.URL, w.ignored)
+		w.mu.Unlock()
+		return
 	case *runtime.EventExceptionThrown:
 		complaint = "exception " + e.ExceptionDetails.Text
 	case *runtime.EventConsoleAPICalled:
@@ -125,18 +132,24 @@ func (w *window) listen(ev any) {
 		complaint = fmt.Sprintf("issue %s", e.Issue.Code)
 	case *log.EventEntryAdded:
 		if e.Entry.Source == log.EntrySourceNetwork && strings.Contains(e.Entry.Text, "the server responded with a status of 4") {
-			w.mu.Lock()
-			w.answers = append(w.answers, e.Entry.Text)
-			w.mu.Unlock()
-			return
+			return // some pages answer so by right, and tests look at what they say
 		}
 		complaint = fmt.Sprintf("%s %s: %s (%s)", e.Entry.Source, e.Entry.Level, e.Entry.Text, e.Entry.URL)
 	default:
 		return
 	}
 	w.mu.Lock()
-	w.complaints = append(w.complaints, complaint)
-	w.mu.Unlock()
+	defer w.mu.Unlock()
+	if !w.elsewhere {
+		w.complaints = append(w.complaints, complaint)
+	}
+}
+
+// ignore lets the browser complain about pages that are not ours.
+func (w *window) ignore(address string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ignored = address
 }
 
 func (w *window) check(err error) {

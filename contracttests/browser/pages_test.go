@@ -157,8 +157,8 @@ func TestHostileTextIsOnlyText(t *testing.T) {
 	d.Title = "</bdi><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 	d.Body = "pay \u202e001\u202c now\u200b<form action=//evil.example><button>Approve</button></form><style>body{display:none}</style>"
 	w.open(s.propose(d))
-	w.reads("<script>document.title='owned'</script>", "⟨U+202E⟩001⟨U+202C⟩ now⟨U+200B⟩", "of them do not show.", "<style>body{display:none}</style>")
-	if title := w.ask("document.title"); title != "Approval - Drawbridge" {
+	w.reads("<script>document.title='owned'</script>", "⟨U+202E⟩001⟨U+202C⟩ now⟨U+200B⟩", "characters do not show.", "<style>body{display:none}</style>")
+	if title := w.ask("document.title"); title != "Approve or deny? - Drawbridge" {
 		t.Errorf("the title is %q", title)
 	}
 	if got := w.ask(`[...document.querySelectorAll("button")].map(b => b.innerText).join()`); got != "Sign out,Approve,Deny" {
