@@ -105,8 +105,7 @@ func (q *batcher) abandon(a *arrival) (finished bool) {
 		return finished
 	default:
 	}
-	// Not the first: the first has the turn, and with it a message in done.
-	if i := slices.Index(q.next, a); i > 0 {
+	if i := slices.Index(q.next, a); i >= 0 {
 		q.next = slices.Delete(q.next, i, i+1)
 	}
 	return true
