@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
 	"strings"
 	"sync"
@@ -17,7 +18,14 @@ import (
 	"github.com/drawbridge-dev/drawbridge/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Each check has about 30 steps on two engines; to look longer, run say
+	// -rapid.checks=1000.
+	if err := flag.Set("rapid.checks", "30"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // each runs a test with a fresh inbox on every engine.
 func each(t *testing.T, fn func(t *testing.T, b *Inbox)) {

@@ -158,7 +158,9 @@ func (b *Inbox) park(ctx context.Context, tx *store.Tx, l Lease, now time.Time, 
 	return fenced(n, err)
 }
 
-// Renew makes the lease last its full time again, from now.
+// Renew makes the lease last its full time again, from now. A lease that ran out
+// is not renewed even if nobody has claimed the lane: its place in the
+// connection's budget may be taken.
 func (b *Inbox) Renew(ctx context.Context, l Lease) (Lease, error) {
 	err := b.db.Update(ctx, func(tx *store.Tx) error {
 		now, err := b.now(ctx, tx)
@@ -167,7 +169,7 @@ func (b *Inbox) Renew(ctx context.Context, l Lease) (Lease, error) {
 		}
 		l.Until = now.Add(b.lease)
 		n, err := tx.Exec(ctx, `UPDATE webhook_lane SET lease_until = ?1, due_at = ?1
-			WHERE id = ?2 AND fence = ?3 AND lease_until > 0`, l.Until.UnixMilli(), l.ID(), l.Fence)
+			WHERE id = ?2 AND fence = ?3 AND lease_until > ?4`, l.Until.UnixMilli(), l.ID(), l.Fence, now.UnixMilli())
 		return fenced(n, err)
 	})
 	return l, err
