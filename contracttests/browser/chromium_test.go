@@ -82,6 +82,9 @@ func chromium(t *testing.T) context.Context {
 	return process.ctx
 }
 
+// patience is for one page. A slow machine needs more than a second for some.
+const patience = 30 * time.Second
+
 // window is one person's browser.
 type window struct {
 	t    *testing.T
@@ -98,7 +101,7 @@ type window struct {
 // test: an error, a violation of the content policy, a page that wants script.
 func newWindow(t *testing.T, name string) *window {
 	t.Helper()
-	parent, cancelTime := context.WithTimeout(chromium(t), 2*time.Minute)
+	parent, cancelTime := context.WithTimeout(chromium(t), time.Minute)
 	ctx, cancel := chromedp.NewContext(parent, chromedp.WithNewBrowserContext())
 	w := &window{t: t, name: name, ctx: ctx}
 	w.check(chromedp.Listen(ctx, w.listen))
@@ -172,15 +175,17 @@ func (w *window) open(address string) {
 // press clicks something and waits for the page behind it.
 func (w *window) press(selector string) {
 	w.t.Helper()
-	if _, err := chromedp.RunResponse(w.ctx, chromedp.Click(chromedp.CSS(selector))); err != nil {
-		w.t.Fatalf("%s presses %s at %s: %v", w.name, selector, w.at(), err)
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	if _, err := chromedp.RunResponse(ctx, chromedp.Click(chromedp.CSS(selector))); err != nil {
+		w.t.Fatalf("%s presses %s at %s: %v\n%s", w.name, selector, w.at(), err, w.text())
 	}
 }
 
 // await waits until something is there, across pages.
 func (w *window) await(selector string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, chromedp.WaitVisible(chromedp.CSS(selector))); err != nil {
 		w.t.Fatalf("%s waits for %s at %s: %v\n%s", w.name, selector, w.at(), err, w.text())
@@ -193,12 +198,14 @@ func (w *window) write(selector, text string) {
 }
 
 func (w *window) at() string {
+	w.t.Helper()
 	address, err := chromedp.Run(w.ctx, chromedp.Location())
 	w.check(err)
 	return address
 }
 
 func (w *window) text() string {
+	w.t.Helper()
 	text, err := chromedp.Run(w.ctx, chromedp.Evaluate[string](`document.body.innerText`))
 	w.check(err)
 	return text
