@@ -33,6 +33,15 @@ type Quarantine struct {
 
 func (q *Quarantine) Error() string { return "delivery can not be decoded: " + q.Reason }
 
+// Later says that a delivery could not be decoded for a reason that is none of
+// its own, such as a database that can't be asked. It stays where it is and is
+// decoded when its claim has run out.
+func Later(err error) error { return &later{err} }
+
+type later struct{ error }
+
+func (l *later) Unwrap() error { return l.error }
+
 const (
 	decodeBatch = 64
 
@@ -63,10 +72,10 @@ func (b *Inbox) decode(ctx context.Context, decoder Decoder) (int, error) {
 		return 0, err
 	}
 	outcomes := make([]outcome, len(claimed))
+	var failed error
 	for i, w := range claimed {
-		outcomes[i], err = b.decodeOne(ctx, w, decoder)
-		if err != nil {
-			return 0, err
+		if outcomes[i], err = b.decodeOne(ctx, w, decoder); err != nil {
+			failed = err
 		}
 	}
 	marked := false
@@ -79,6 +88,9 @@ func (b *Inbox) decode(ctx context.Context, decoder Decoder) (int, error) {
 		var fresh, repeated []Mark
 		for i, w := range claimed {
 			o := outcomes[i]
+			if o.state == "" {
+				continue
+			}
 			// Another process may have been faster, if this one was slow.
 			n, err := tx.Exec(ctx, `UPDATE webhook_delivery SET state = ?, reason = ?, decoded_at = ?, marks = ?
 				WHERE id = ? AND state = 'received'`, o.state, o.reason, now.UnixMilli(), len(o.marks), w.row)
@@ -110,7 +122,7 @@ func (b *Inbox) decode(ctx context.Context, decoder Decoder) (int, error) {
 	if marked {
 		poke(b.dirty)
 	}
-	return len(claimed), nil
+	return len(claimed), failed
 }
 
 func (b *Inbox) claimWaiting(ctx context.Context) ([]waiting, error) {
@@ -124,7 +136,8 @@ func (b *Inbox) claimWaiting(ctx context.Context) ([]waiting, error) {
 		rows, err := tx.Query(ctx, `WITH waiting AS (SELECT id FROM webhook_delivery
 				WHERE state = 'received' AND claimed_until <= ?1 ORDER BY received_at LIMIT ?2`+skipLocked(tx)+`)
 			UPDATE webhook_delivery SET claimed_until = ?3, tries = tries + 1 WHERE id IN (SELECT id FROM waiting)
-			RETURNING id, tenant, endpoint, delivery_id, digest, provider, connection, event_type, secret, pull, received_at, tries`, now.UnixMilli(), decodeBatch, now.Add(b.lease).UnixMilli())
+			RETURNING id, tenant, endpoint, delivery_id, digest, provider, connection, event_type, secret, id_signed, pull,
+				received_at, tries`, now.UnixMilli(), decodeBatch, now.Add(b.lease).UnixMilli())
 		if err != nil {
 			return err
 		}
@@ -132,7 +145,7 @@ func (b *Inbox) claimWaiting(ctx context.Context) ([]waiting, error) {
 			var w waiting
 			var received int64
 			err := r.Scan(&w.row, &w.Tenant, &w.Endpoint, &w.ID, &w.digest, &w.Provider, &w.Connection, &w.EventType, &w.Secret,
-				&w.Pull, &received, &w.tries)
+				&w.IDSigned, &w.Pull, &received, &w.tries)
 			w.ReceivedAt = time.UnixMilli(received).UTC()
 			return w, err
 		})
@@ -141,8 +154,8 @@ func (b *Inbox) claimWaiting(ctx context.Context) ([]waiting, error) {
 	return claimed, err
 }
 
-// decodeOne fails only when the body can't be read or opened, which is no fault
-// of the delivery: it is tried again. Bodies are read one by one, because they
+// decodeOne fails only for what is no fault of the delivery, such as a body that
+// can't be read or opened: it is tried again. Bodies are read one by one, because they
 // may be large.
 func (b *Inbox) decodeOne(ctx context.Context, w waiting, decoder Decoder) (outcome, error) {
 	if w.tries > maxTries {
@@ -156,9 +169,12 @@ func (b *Inbox) decodeOne(ctx context.Context, w waiting, decoder Decoder) (outc
 	if err == nil {
 		err = b.checkMarks(w.Delivery, marks)
 	}
+	var wait *later
 	var ignored *Ignored
 	var quarantine *Quarantine
 	switch {
+	case errors.As(err, &wait):
+		return outcome{}, err
 	case errors.As(err, &ignored):
 		return outcome{state: "ignored", reason: clip(ignored.Reason)}, nil
 	case errors.As(err, &quarantine):
@@ -194,10 +210,14 @@ func safely(decoder Decoder, d Delivery) (marks []Mark, err error) {
 	return decoder(d)
 }
 
-// sameBody tells whether this body came before under another id.
+// sameBody tells whether this body came before under another id that anyone may
+// have made up.
 func (b *Inbox) sameBody(ctx context.Context, tx *store.Tx, w waiting) (bool, error) {
+	if w.IDSigned {
+		return false, nil
+	}
 	var n int
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM webhook_delivery
-		WHERE endpoint = ? AND digest = ? AND delivery_id <> ? AND decoded_at > 0 LIMIT 1) AS earlier`, w.Endpoint, w.digest, w.ID).Scan(&n)
+		WHERE endpoint = ? AND digest = ? AND delivery_id <> ? AND id_signed = 0 AND decoded_at > 0 LIMIT 1) AS earlier`, w.Endpoint, w.digest, w.ID).Scan(&n)
 	return n > 0, err
 }

@@ -15,10 +15,11 @@ import (
 type Delivery struct {
 	Tenant, Endpoint     string // required
 	ID                   string // the sender's id; empty: the digest of the body
+	IDSigned             bool   // false: whoever saw the delivery can repeat it under another id
 	Provider, Connection string // required
 	EventType            string
 	Header               map[string]string // only what decoding needs
-	Body                 []byte            // the bytes that were verified
+	Body                 []byte            // the document that was verified
 	ReceivedAt           time.Time         // zero: now
 	Secret               string            // the id of the secret that verified it
 	Pull                 bool              // read by us; nobody signed it

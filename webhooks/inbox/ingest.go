@@ -195,19 +195,22 @@ func (b *Inbox) insert(ctx context.Context, tx *store.Tx, batch []*arrival) erro
 
 const (
 	insertRow = `INSERT INTO webhook_delivery (id, tenant, endpoint, delivery_id, digest, conflict_of, provider, connection,
-		event_type, secret, pull, received_at, body, state, reason, tries, claimed_until, decoded_at, marks, repeats, kept) VALUES `
-	rowValues = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'received', '', 0, 0, 0, 0, 0, 1)`
+		event_type, secret, id_signed, pull, received_at, body, state, reason, tries, claimed_until, decoded_at, marks, repeats, kept) VALUES `
+	rowValues = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'received', '', 0, 0, 0, 0, 0, 1)`
 )
 
 var insertMany = insertRow + rowValues + strings.Repeat(", "+rowValues, maxRows-1)
 
 func rowArgs(a *arrival, conflictOf string) []any {
-	pull := 0
-	if a.Pull {
-		pull = 1
-	}
 	return []any{a.row, a.Tenant, a.Endpoint, a.ID, a.digest, conflictOf, a.Provider, a.Connection,
-		a.EventType, a.Secret, pull, a.ReceivedAt.UnixMilli(), a.sealed}
+		a.EventType, a.Secret, bit(a.IDSigned), bit(a.Pull), a.ReceivedAt.UnixMilli(), a.sealed}
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func insertRows(ctx context.Context, tx *store.Tx, batch []*arrival) error {

@@ -14,6 +14,7 @@ CREATE TABLE webhook_delivery (
     connection    TEXT NOT NULL,
     event_type    TEXT NOT NULL,
     secret        TEXT NOT NULL,
+    id_signed     BIGINT NOT NULL,
     pull          BIGINT NOT NULL,
     received_at   BIGINT NOT NULL,
     state         TEXT NOT NULL,
@@ -30,7 +31,7 @@ CREATE TABLE webhook_delivery (
 -- The first delivery of an id, and beside it each other body under that id.
 CREATE UNIQUE INDEX webhook_delivery_first ON webhook_delivery (endpoint, delivery_id) WHERE conflict_of = '';
 CREATE UNIQUE INDEX webhook_delivery_conflict ON webhook_delivery (endpoint, delivery_id, digest) WHERE conflict_of <> '';
-CREATE INDEX webhook_delivery_same_body ON webhook_delivery (endpoint, digest);
+CREATE INDEX webhook_delivery_same_body ON webhook_delivery (endpoint, digest) WHERE id_signed = 0;
 CREATE INDEX webhook_delivery_newest ON webhook_delivery (tenant, id);
 CREATE INDEX webhook_delivery_age ON webhook_delivery (received_at);
 CREATE INDEX webhook_delivery_body ON webhook_delivery (received_at) WHERE kept = 1 AND state IN ('decoded', 'ignored');

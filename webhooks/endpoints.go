@@ -1,0 +1,352 @@
+package webhooks
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/keys"
+	"github.com/drawbridge-dev/drawbridge/store"
+	"github.com/drawbridge-dev/drawbridge/webhooks/signature"
+)
+
+// An Endpoint is an address that one provider posts to for one connection. The
+// address, and nothing in a payload, decides whose event it is.
+type Endpoint struct {
+	ID         string                 `json:"id"`
+	Tenant     connector.TenantID     `json:"tenant"`
+	Provider   string                 `json:"provider"`
+	Connection connector.ConnectionID `json:"connection"`
+	Scheme     string                 `json:"scheme"`
+	CreatedAt  time.Time              `json:"created_at"`
+	DisabledAt *time.Time             `json:"disabled_at,omitempty"`
+	Secrets    []Secret               `json:"secrets"` // oldest first
+}
+
+// A Secret is when a signing secret is accepted. What it is can't be read back.
+type Secret struct {
+	ID        string     `json:"id"`
+	NotBefore time.Time  `json:"not_before"`
+	NotAfter  *time.Time `json:"not_after,omitempty"` // nil: until it is rotated
+}
+
+// AddRequest is what an endpoint is made of. All fields but Secret are required.
+type AddRequest struct {
+	Tenant     connector.TenantID
+	Provider   string
+	Connection connector.ConnectionID
+	Scheme     string // a name of package signature
+
+	// Secret is what the provider signs with, in the scheme's own form. Empty
+	// makes one, for providers that take one from us.
+	Secret string
+}
+
+// Added is shown once: neither the path nor the secret can be had again.
+type Added struct {
+	Endpoint Endpoint `json:"endpoint"`
+	Path     string   `json:"path"`             // to be appended to this server's public origin
+	Secret   string   `json:"secret,omitempty"` // only when it was made here
+}
+
+// Rotated is shown once.
+type Rotated struct {
+	Endpoint Endpoint `json:"endpoint"`
+	Secret   string   `json:"secret,omitempty"` // only when it was made here
+}
+
+const (
+	// PathPrefix is where the handler expects its requests.
+	PathPrefix = "/webhooks/"
+
+	// DefaultOverlap is how long the secret before is accepted after a rotation.
+	DefaultOverlap = 24 * time.Hour
+
+	maxOverlap = 30 * 24 * time.Hour
+	maxSecrets = 3 // accepted at one time
+)
+
+// Add makes an endpoint. It fails with INVALID_INPUT for an unknown scheme and
+// for a secret that anyone could guess or that the provider can't have meant.
+func (s *Service) Add(ctx context.Context, r AddRequest) (Added, error) {
+	if r.Tenant == "" || r.Provider == "" || r.Connection == "" {
+		return Added{}, connector.Fail(connector.CodeInvalidInput, "tenant, provider and connection are required")
+	}
+	secret, made, err := usableSecret(r.Scheme, r.Secret)
+	if err != nil {
+		return Added{}, err
+	}
+	var token [32]byte
+	rand.Read(token[:])
+	text := base64.RawURLEncoding.EncodeToString(token[:])
+	hash := tokenHash(text)
+	e := Endpoint{ID: newID("whe_"), Tenant: r.Tenant, Provider: r.Provider, Connection: r.Connection, Scheme: r.Scheme}
+	err = s.db.Update(ctx, func(tx *store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		e.CreatedAt = now
+		if _, err := tx.Exec(ctx, `INSERT INTO webhook_endpoint (id, tenant, provider, connection, scheme, token_hash, created_at, disabled_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, 0)`, e.ID, string(e.Tenant), e.Provider, string(e.Connection), e.Scheme, hash, now.UnixMilli()); err != nil {
+			return err
+		}
+		added, err := s.addSecret(ctx, tx, e.ID, secret, now)
+		e.Secrets = []Secret{added}
+		return err
+	})
+	if err != nil {
+		return Added{}, failed(err)
+	}
+	a := Added{Endpoint: e, Path: PathPrefix + text}
+	if made {
+		a.Secret = secret
+	}
+	return a, nil
+}
+
+func (s *Service) addSecret(ctx context.Context, tx *store.Tx, endpoint, secret string, now time.Time) (Secret, error) {
+	v := Secret{ID: newID("whs_"), NotBefore: now}
+	sealed, err := s.keys.Seal([]byte(secret), secretContext(endpoint, v.ID))
+	if err != nil {
+		return v, err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO webhook_secret (endpoint, id, secret, not_before, not_after) VALUES (?, ?, ?, ?, 0)`,
+		endpoint, v.ID, sealed, now.UnixMilli())
+	return v, err
+}
+
+// Rotate adds a secret, accepted at once, and ends the others after overlap:
+// zero means DefaultOverlap, negative means at once, for a secret that leaked.
+// An empty secret makes one. It fails with CONFLICT when three secrets are
+// accepted already.
+func (s *Service) Rotate(ctx context.Context, tenant connector.TenantID, id, secret string, overlap time.Duration) (Rotated, error) {
+	switch {
+	case overlap == 0:
+		overlap = DefaultOverlap
+	case overlap < 0:
+		overlap = 0
+	case overlap > maxOverlap:
+		return Rotated{}, connector.Fail(connector.CodeInvalidInput, "the overlap is longer than 30 days")
+	}
+	before, err := s.Show(ctx, tenant, id)
+	if err != nil {
+		return Rotated{}, err
+	}
+	text, made, err := usableSecret(before.Scheme, secret)
+	if err != nil {
+		return Rotated{}, err
+	}
+	err = s.db.Update(ctx, func(tx *store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		// The endpoint's row is the lock of its secrets.
+		n, err := tx.Exec(ctx, `UPDATE webhook_endpoint SET scheme = scheme WHERE tenant = ? AND id = ? AND disabled_at = 0`, string(tenant), id)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return notFound()
+		}
+		until := now.Add(overlap).UnixMilli()
+		if _, err := tx.Exec(ctx, `DELETE FROM webhook_secret WHERE endpoint = ? AND not_after > 0 AND not_after <= ?`, id, now.UnixMilli()); err != nil {
+			return err
+		}
+		if overlap == 0 {
+			_, err = tx.Exec(ctx, `DELETE FROM webhook_secret WHERE endpoint = ?`, id)
+		} else {
+			_, err = tx.Exec(ctx, `UPDATE webhook_secret SET not_after = ?1 WHERE endpoint = ?2 AND (not_after = 0 OR not_after > ?1)`, until, id)
+		}
+		if err != nil {
+			return err
+		}
+		var accepted int
+		if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM webhook_secret WHERE endpoint = ?`, id).Scan(&accepted); err != nil {
+			return err
+		}
+		if accepted >= maxSecrets {
+			return connector.Fail(connector.CodeConflict, "three secrets are accepted already; rotate without overlap, or later")
+		}
+		_, err = s.addSecret(ctx, tx, id, text, now)
+		return err
+	})
+	if err != nil {
+		return Rotated{}, failed(err)
+	}
+	after, err := s.Show(ctx, tenant, id)
+	if err != nil {
+		return Rotated{}, err
+	}
+	r := Rotated{Endpoint: after}
+	if made {
+		r.Secret = text
+	}
+	return r, nil
+}
+
+// Disable ends an endpoint for good: its address answers like one that never
+// was. What it received stays. Disabling twice changes nothing.
+func (s *Service) Disable(ctx context.Context, tenant connector.TenantID, id string) error {
+	err := s.db.Update(ctx, func(tx *store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		n, err := tx.Exec(ctx, `UPDATE webhook_endpoint SET disabled_at = CASE WHEN disabled_at = 0 THEN ? ELSE disabled_at END
+			WHERE tenant = ? AND id = ?`, now.UnixMilli(), string(tenant), id)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return notFound()
+		}
+		// Nothing is verified with them any more.
+		_, err = tx.Exec(ctx, `DELETE FROM webhook_secret WHERE endpoint = ?`, id)
+		return err
+	})
+	return failed(err)
+}
+
+const endpointColumns = `id, tenant, provider, connection, scheme, created_at, disabled_at`
+
+func scanEndpoint(r interface{ Scan(...any) error }) (Endpoint, error) {
+	var e Endpoint
+	var created, disabled int64
+	err := r.Scan(&e.ID, &e.Tenant, &e.Provider, &e.Connection, &e.Scheme, &created, &disabled)
+	e.CreatedAt, e.DisabledAt = time.UnixMilli(created).UTC(), moment(disabled)
+	return e, err
+}
+
+func moment(ms int64) *time.Time {
+	if ms == 0 {
+		return nil
+	}
+	t := time.UnixMilli(ms).UTC()
+	return &t
+}
+
+// Endpoints lists a tenant's endpoints, the disabled ones included.
+func (s *Service) Endpoints(ctx context.Context, tenant connector.TenantID) ([]Endpoint, error) {
+	all := []Endpoint{}
+	err := s.db.View(ctx, func(tx *store.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT `+endpointColumns+` FROM webhook_endpoint WHERE tenant = ? ORDER BY created_at, id`, string(tenant))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			e, err := scanEndpoint(rows)
+			if err != nil {
+				return err
+			}
+			all = append(all, e)
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		for i := range all {
+			if all[i].Secrets, err = secretsOf(ctx, tx, all[i].ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return all, failed(err)
+}
+
+// Show returns one endpoint, or NOT_FOUND, also when it is another tenant's.
+func (s *Service) Show(ctx context.Context, tenant connector.TenantID, id string) (Endpoint, error) {
+	var e Endpoint
+	err := s.db.View(ctx, func(tx *store.Tx) (err error) {
+		e, err = scanEndpoint(tx.QueryRow(ctx, `SELECT `+endpointColumns+` FROM webhook_endpoint WHERE tenant = ? AND id = ?`, string(tenant), id))
+		if errors.Is(err, sql.ErrNoRows) {
+			return notFound()
+		}
+		if err != nil {
+			return err
+		}
+		e.Secrets, err = secretsOf(ctx, tx, id)
+		return err
+	})
+	return e, failed(err)
+}
+
+func secretsOf(ctx context.Context, tx *store.Tx, endpoint string) ([]Secret, error) {
+	rows, err := tx.Query(ctx, `SELECT id, secret, not_before, not_after FROM webhook_secret WHERE endpoint = ? ORDER BY not_before, id`, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	secrets := []Secret{}
+	for rows.Next() {
+		v, _, err := scanSecret(rows)
+		if err != nil {
+			return nil, err
+		}
+		secrets = append(secrets, v)
+	}
+	return secrets, rows.Err()
+}
+
+func scanSecret(r *sql.Rows) (v Secret, sealed []byte, err error) {
+	var from, until int64
+	err = r.Scan(&v.ID, &sealed, &from, &until)
+	v.NotBefore, v.NotAfter = time.UnixMilli(from).UTC(), moment(until)
+	return v, sealed, err
+}
+
+// usableSecret checks a secret against its scheme, or makes one.
+func usableSecret(scheme, text string) (secret string, made bool, err error) {
+	s, ok := signature.Lookup(scheme)
+	if !ok {
+		return "", false, connector.Fail(connector.CodeInvalidInput, "unknown signature scheme; there are %s", strings.Join(signature.Names(), ", "))
+	}
+	if text != "" {
+		if err := s.CheckSecret(text); err != nil {
+			return "", false, connector.Fail(connector.CodeInvalidInput, "this secret can not be used: %v", err)
+		}
+		return text, false, nil
+	}
+	var key [32]byte
+	rand.Read(key[:])
+	text = base64.RawURLEncoding.EncodeToString(key[:])
+	if s.CheckSecret(text) != nil {
+		text = "whsec_" + base64.StdEncoding.EncodeToString(key[:])
+	}
+	return text, true, s.CheckSecret(text)
+}
+
+func secretContext(endpoint, id string) []byte { return keys.Context("webhook secret", endpoint, id) }
+
+func tokenHash(token string) []byte {
+	sum := sha256.Sum256([]byte(token))
+	return sum[:]
+}
+
+func newID(prefix string) string {
+	var random [12]byte
+	rand.Read(random[:])
+	return prefix + hex.EncodeToString(random[:])
+}
+
+func notFound() error {
+	return connector.Fail(connector.CodeNotFound, "no such webhook endpoint")
+}
+
+// failed gives an error of the store its code; one of ours has it.
+func failed(err error) error {
+	var coded *connector.Error
+	if err == nil || errors.As(err, &coded) {
+		return err
+	}
+	return &connector.Error{Code: connector.CodeUnavailable, Message: "webhooks are not available right now", Err: err}
+}
