@@ -99,7 +99,8 @@ Read on in the README, or with --help behind any command.`,
 	f.BoolVar(&a.json, "json", false, "print JSON and nothing else")
 	root.AddCommand(a.demoCommand(), a.sandboxCommand(), a.connectCommand(), a.connectionsCommand(), a.callCommand(),
 		a.toolsCommand(), a.approvalsCommand(), a.operationsCommand(), a.receiptsCommand(),
-		a.auditCommand(), a.keysCommand(), a.serveCommand(), a.profilesCommand(), a.doctorCommand())
+		a.auditCommand(), a.keysCommand(), a.serveCommand(), a.profilesCommand(), a.doctorCommand(),
+		a.newCommand(), a.lintCommand(), a.surfaceCommand())
 	return root
 }
 
