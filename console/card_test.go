@@ -63,7 +63,8 @@ func TestDenyWithdrawAndExpiry(t *testing.T) {
 			return "/approvals/" + string(k.propose(acmeAlice, d).Approval)
 		}
 		denied := path("denied")
-		shows(t, b.post(denied+"/deny", url.Values{"reason": {"wrong <project>"}}), 200, "denied, decided by alice", "Reason: wrong <project>")
+		shows(t, b.post(denied+"/deny", url.Values{"reason": {"wrong \u202e<project>"}}), 200, "denied, decided by alice", "Reason: wrong ⟨U+202E⟩<project>")
+		shows(t, b.get("/operations/"+operationOf(t, k)), 200, "by alice: approval denied: wrong ⟨U+202E⟩<project>")
 		shows(t, b.post(denied+"/approve", nil), 409, "The approval is denied.")
 		withdrawn := path("withdrawn")
 		b.post(withdrawn+"/approve", nil)

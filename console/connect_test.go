@@ -262,6 +262,7 @@ func TestDisconnectAsksThenShowsItsSteps(t *testing.T) {
 			t.Errorf("the provider saw no revocation")
 		}
 		shows(t, b.get("/connections/"+id+"/connected"), 200, "Disconnecting, step by step")
+		shows(t, b.get("/connect?connection="+id), 404) // what is cut is not renewed
 	})
 }
 

@@ -213,6 +213,20 @@ func TestSignInOfAnotherBrowserIsRefused(t *testing.T) {
 	}
 }
 
+// A code is sent once, whatever the answer: a second use can end what the first got.
+func TestRefusedCodeIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	k := sqlite(t, team(a))
+	b := k.browser()
+	back := b.start(a, "/")
+	a.challenge = "another"
+	shows(t, b.get(back), 403, "refused this sign-in")
+	if n := len(a.exchanges); n != 1 {
+		t.Errorf("the code was sent %d times", n)
+	}
+}
+
 func TestSignInTakesTooLong(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
