@@ -179,6 +179,7 @@ func (s *Service) Rotate(ctx context.Context, tenant connector.TenantID, id, sec
 		_, err = s.addSecret(ctx, tx, id, text, now)
 		return err
 	})
+	s.receiver.known.forget()
 	if err != nil {
 		return Rotated{}, failed(err)
 	}
@@ -213,6 +214,7 @@ func (s *Service) Disable(ctx context.Context, tenant connector.TenantID, id str
 		_, err = tx.Exec(ctx, `DELETE FROM webhook_secret WHERE endpoint = ?`, id)
 		return err
 	})
+	s.receiver.known.forget()
 	return failed(err)
 }
 

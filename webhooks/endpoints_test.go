@@ -3,6 +3,7 @@ package webhooks
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -79,6 +80,7 @@ func TestRotation(t *testing.T) {
 			_, err := tx.Exec(t.Context(), `UPDATE webhook_secret SET not_after = not_after - ? WHERE not_after > 0`, time.Hour.Milliseconds()+1)
 			return err
 		}))
+		h.s.receiver.known.forget()
 		h.post(http.StatusUnauthorized, old.Path, standard(old.Secret, "m3", body, time.Now()), body)
 		h.post(http.StatusAccepted, old.Path, standard(rotated.Secret, "m4", body, time.Now()), body)
 
@@ -109,6 +111,42 @@ func TestRotationIsBounded(t *testing.T) {
 	wantCode(t, err, connector.CodeConflict)
 	_, err = h.s.Rotate(t.Context(), "acme", id, "", 31*24*time.Hour)
 	wantCode(t, err, connector.CodeInvalidInput)
+}
+
+// What another process changes counts after a second or two, what this one
+// changes at once, whatever is being looked up in that moment.
+func TestEndpointsAreLookedUpAgain(t *testing.T) {
+	d := storetest.SQLite(t)
+	h, other := open(t, d, Config{}), open(t, d, Config{})
+	body := `"orders/1"`
+	n := 0
+	status := func() int {
+		n++
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+h.github.Path, strings.NewReader(body))
+		must(t, err)
+		req.Header = github(fmt.Sprint("d", n), body)
+		resp, err := h.client.Do(req)
+		must(t, err)
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	if got := status(); got != http.StatusAccepted {
+		t.Fatalf("status %d", got)
+	}
+	must(t, other.s.Disable(t.Context(), "acme", h.github.Endpoint.ID))
+	for deadline := time.Now().Add(20 * time.Second); status() != http.StatusNotFound; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("an endpoint that another process disabled is still accepted")
+		}
+	}
+
+	hash := tokenHash("late")
+	_, _, changes := h.s.receiver.known.get(hash)
+	h.s.receiver.known.forget()
+	h.s.receiver.known.put(hash, addressee{}, nil, changes)
+	if _, ok, _ := h.s.receiver.known.get(hash); ok {
+		t.Error("what was looked up before a change is kept")
+	}
 }
 
 // W06: an endpoint whose secret can't be used accepts nothing, and says that it

@@ -25,6 +25,7 @@ import (
 type receiver struct {
 	s        *Service
 	inFlight atomic.Int64 // bytes that may be in memory for requests
+	known    known
 	backlog  backlog
 	counters counters
 }
@@ -88,7 +89,7 @@ func (r *receiver) receive(w http.ResponseWriter, req *http.Request) outcome {
 	if req.Method != http.MethodPost {
 		return wrongMethod
 	}
-	to, err := r.lookUp(req.Context(), req.URL.Path)
+	to, err := r.find(req.Context(), req.URL.Path)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return noEndpoint
@@ -134,20 +135,31 @@ type addressee struct {
 	accepts []signature.Secret // newest first; beside them Endpoint.Secrets
 }
 
-// lookUp finds the endpoint of a path. An unknown one and a disabled one answer
-// alike, and after the same work.
-func (r *receiver) lookUp(ctx context.Context, path string) (addressee, error) {
+// find returns the endpoint of a path as it was within the last second. An
+// unknown one and a disabled one answer alike, and after the same work.
+func (r *receiver) find(ctx context.Context, path string) (addressee, error) {
 	token, ok := strings.CutPrefix(path, PathPrefix)
 	if !ok || token == "" || len(token) > maxToken {
 		return addressee{}, sql.ErrNoRows
 	}
+	hash := tokenHash(token)
+	a, ok, changes := r.known.get(hash)
+	if ok {
+		return a, nil
+	}
+	a, err := r.lookUp(ctx, hash)
+	r.known.put(hash, a, err, changes)
+	return a, err
+}
+
+func (r *receiver) lookUp(ctx context.Context, hash []byte) (addressee, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.s.storeTimeout)
 	defer cancel()
 	var a addressee
 	err := r.s.db.View(ctx, func(tx *store.Tx) (err error) {
 		a = addressee{}
 		if a.Endpoint, err = scanEndpoint(tx.QueryRow(ctx, `SELECT `+endpointColumns+` FROM webhook_endpoint
-			WHERE token_hash = ? AND disabled_at = 0`, tokenHash(token))); err != nil {
+			WHERE token_hash = ? AND disabled_at = 0`, hash)); err != nil {
 			return err
 		}
 		now, err := tx.Now(ctx)
@@ -178,6 +190,7 @@ func (r *receiver) lookUp(ctx context.Context, path string) (addressee, error) {
 	if err != nil {
 		return addressee{}, err
 	}
+	var ok bool
 	if a.scheme, ok = signature.Lookup(a.Scheme); !ok {
 		return addressee{}, errors.New("endpoint with a scheme that this version does not know")
 	}

@@ -175,6 +175,7 @@ func TestStoreFailureIsUnavailable(t *testing.T) {
 		body := `"orders/1"`
 		for _, table := range []string{"webhook_delivery", "webhook_secret"} {
 			rename(table, "away")
+			h.s.receiver.known.forget()
 			header := h.post(http.StatusServiceUnavailable, h.github.Path, github("d1", body), body)
 			if header.Get("Retry-After") != "30" {
 				t.Errorf("Retry-After %q, want 30", header.Get("Retry-After"))
