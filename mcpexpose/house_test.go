@@ -212,6 +212,11 @@ func (h *house) client(c connector.Caller, version string, visit func(url string
 			return &mcp.ElicitResult{Action: visit(req.Params.URL)}, nil
 		}
 	}
+	return h.session(c, version, options)
+}
+
+func (h *house) session(c connector.Caller, version string, options *mcp.ClientOptions) *mcp.ClientSession {
+	h.t.Helper()
 	transport := &http.Transport{}
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, options).Connect(context.Background(),
 		&mcp.StreamableClientTransport{Endpoint: h.web.URL, HTTPClient: &http.Client{Transport: as{c, transport}}, DisableStandaloneSSE: true, MaxRetries: -1},

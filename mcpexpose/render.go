@@ -55,7 +55,8 @@ func render(r connector.Result) (text string, neutralized int) {
 
 // neutralize writes out what a reader would not see and a terminal or a model
 // would: control and format characters (escape codes, bidirectional overrides,
-// zero width, tag characters), variation selectors and private use.
+// zero width, tag characters) and private use. Joiners stay: scripts and emoji need
+// them.
 func neutralize(s string) (string, int) {
 	n := 0
 	if strings.IndexFunc(s, hides) < 0 {
@@ -75,10 +76,10 @@ func neutralize(s string) (string, int) {
 
 func hides(r rune) bool {
 	switch {
-	case r == '\n' || r == '\t':
+	case r == '\n' || r == '\t' || r == '\u200c' || r == '\u200d':
 		return false
 	case r < 0x7f && r >= 0x20:
 		return false
 	}
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp, unicode.Variation_Selector)
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp)
 }
