@@ -55,6 +55,7 @@ var mayImport = []struct {
 	{"contracttests/sandbox/cmd/sandboxorg", []string{"contracttests/sandbox"}},
 	{"contracttests/fault", nil},
 	{"contracttests/gitea", nil},
+	{"examples/deployments", []string{"connector"}},
 	{"bench", []string{"*"}},
 	{"cmd/drawbridge", []string{"*"}},
 }
