@@ -81,6 +81,9 @@ func begin(ctx context.Context, b *Inbox, l Lease) error {
 		if err != nil {
 			return err
 		}
+		if !now.Before(l.Until) {
+			return ErrFenced // it took longer than the lease to come here
+		}
 		n, err := tx.Exec(ctx, `INSERT INTO trial_busy (lane, fence, lease_until) VALUES (?1, ?2, ?3)
 			ON CONFLICT (lane) DO UPDATE SET fence = ?2, lease_until = ?3 WHERE trial_busy.lease_until <= ?4 AND trial_busy.fence < ?2`,
 			l.ID(), l.Fence, l.Until.UnixMilli(), now.UnixMilli())
