@@ -100,7 +100,7 @@ Read on in the README, or with --help behind any command.`,
 	root.AddCommand(a.demoCommand(), a.sandboxCommand(), a.connectCommand(), a.connectionsCommand(), a.callCommand(),
 		a.toolsCommand(), a.approvalsCommand(), a.operationsCommand(), a.receiptsCommand(),
 		a.auditCommand(), a.keysCommand(), a.serveCommand(), a.profilesCommand(), a.doctorCommand(),
-		a.newCommand(), a.lintCommand(), a.surfaceCommand())
+		a.newCommand(), a.lintCommand(), a.surfaceCommand(), a.recordCommand(), a.replayCommand())
 	return root
 }
 
