@@ -16,6 +16,7 @@ type authority struct {
 	sessions map[string]string // cookie, login
 	txns     map[string]*transaction
 	codes    map[string]*code
+	devices  map[string]*device
 	refresh  map[string]*refreshToken
 	access   map[string]*grant
 	families []*family
@@ -82,6 +83,7 @@ func (a *authority) reset() {
 	a.sessions = make(map[string]string)
 	a.txns = make(map[string]*transaction)
 	a.codes = make(map[string]*code)
+	a.devices = make(map[string]*device)
 	a.refresh = make(map[string]*refreshToken)
 	a.access = make(map[string]*grant)
 	a.families = nil

@@ -20,6 +20,7 @@ type transaction struct {
 	force     bool   // prompt=login: an existing session does not count
 	session   string // the browser that saw the consent page; only it may decide
 	expires   time.Time
+	device    *device // the one that waits for the decision; nil: a redirect does
 }
 
 type code struct {
@@ -41,11 +42,12 @@ func (s *Server) metadata(x *exchange) answer {
 		"issuer":                                         s.base,
 		"authorization_endpoint":                         s.base + "/oauth/authorize",
 		"token_endpoint":                                 s.base + "/oauth/token",
+		"device_authorization_endpoint":                  s.base + "/oauth/device_authorization",
 		"revocation_endpoint":                            s.base + "/oauth/revoke",
 		"scopes_supported":                               allScopes,
 		"response_types_supported":                       []string{"code"},
 		"response_modes_supported":                       []string{"query"},
-		"grant_types_supported":                          []string{"authorization_code", "refresh_token", "client_credentials"},
+		"grant_types_supported":                          []string{"authorization_code", "refresh_token", "client_credentials", deviceGrantType},
 		"token_endpoint_auth_methods_supported":          []string{"none", "client_secret_basic", "client_secret_post"},
 		"revocation_endpoint_auth_methods_supported":     []string{"none", "client_secret_basic", "client_secret_post"},
 		"code_challenge_methods_supported":               []string{"S256"},
@@ -206,7 +208,12 @@ func (s *Server) consent(x *exchange) answer {
 	if t == nil || login == "" || t.session == "" || t.session != session {
 		return errorPage(http.StatusForbidden, "This decision does not belong to a page you were shown.")
 	}
-	switch form.Get("decision") {
+	decision := form.Get("decision")
+	if t.device != nil && (decision == "allow" || decision == "deny") {
+		delete(a.txns, id)
+		return s.decideDevice(x, t, login, decision == "allow")
+	}
+	switch decision {
 	case "allow":
 	case "deny":
 		delete(a.txns, id)

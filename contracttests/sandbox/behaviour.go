@@ -90,6 +90,7 @@ type Switches struct {
 	DenyScopes       map[string][]string `json:"deny_scopes,omitempty"`        // login or "*": never granted, the rest is
 	Iss              string              `json:"iss,omitempty"`                // "omit", or another value, in the authorization answer
 	IssNotAdvertised bool                `json:"iss_not_advertised,omitempty"` // in the metadata
+	NoSlowDown       bool                `json:"no_slow_down,omitempty"`       // devices may ask as often as they like
 }
 
 func (s *Switches) merge(o Switches) {
@@ -103,6 +104,7 @@ func (s *Switches) merge(o Switches) {
 	s.OmitRefreshToken = s.OmitRefreshToken || o.OmitRefreshToken
 	s.OmitScope = s.OmitScope || o.OmitScope
 	s.IssNotAdvertised = s.IssNotAdvertised || o.IssNotAdvertised
+	s.NoSlowDown = s.NoSlowDown || o.NoSlowDown
 	if o.ConstantCursor != "" {
 		s.ConstantCursor = o.ConstantCursor
 	}

@@ -14,8 +14,9 @@ import (
 )
 
 var (
-	formPart  = regexp.MustCompile(`<form method="post" action="(login|consent)" data-form="(?:login|consent" data-login="([^"]*))">`)
-	fieldPart = regexp.MustCompile(`<input type="hidden" name="transaction" value="([^"]*)">`)
+	formPart   = regexp.MustCompile(`<form method="post" action="(login|consent)" data-form="(?:login|consent" data-login="([^"]*))">`)
+	devicePart = regexp.MustCompile(`<p data-device="(allow|deny)">`)
+	fieldPart  = regexp.MustCompile(`<input type="hidden" name="transaction" value="([^"]*)">`)
 )
 
 // Login plays the person at the browser: it opens authorizeURL, signs in,
@@ -24,6 +25,16 @@ var (
 // a page that ends the walk is an error. client may be nil; its cookie jar, if
 // it has one, keeps the session for the next call, unless another person is next.
 func Login(ctx context.Context, client *http.Client, authorizeURL, login, password string, allow bool) (*url.URL, error) {
+	to, _, err := walk(ctx, client, authorizeURL, login, password, allow)
+	if err == nil && to == nil {
+		return nil, errors.New("sandbox: login: the walk ended without a redirect")
+	}
+	return to, err
+}
+
+// walk goes through the pages until they send the browser elsewhere, or until
+// the last page about a device.
+func walk(ctx context.Context, client *http.Client, authorizeURL, login, password string, allow bool) (*url.URL, []byte, error) {
 	var browser http.Client
 	if client != nil {
 		browser = *client
@@ -34,28 +45,31 @@ func Login(ctx context.Context, client *http.Client, authorizeURL, login, passwo
 	browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	start, err := url.Parse(authorizeURL)
 	if err != nil {
-		return nil, errors.New("sandbox: login: authorize URL can't be read")
+		return nil, nil, errors.New("sandbox: login: authorize URL can't be read")
 	}
 	at, form, signedIn, forced := start, url.Values(nil), false, false
 	for range 10 {
 		status, next, body, err := visit(ctx, &browser, at, form)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if next != nil {
 			if next.Scheme != start.Scheme || next.Host != start.Host || !ownPage(start.Path, next.Path) {
-				return next, nil
+				return next, nil, nil
 			}
 			at, form = next, nil
 			continue
 		}
+		if devicePart.Match(body) {
+			return nil, body, nil
+		}
 		what, id := formPart.FindSubmatch(body), fieldPart.FindSubmatch(body)
 		if what == nil || id == nil {
-			return nil, fmt.Errorf("sandbox: login: status %d and no form", status)
+			return nil, nil, fmt.Errorf("sandbox: login: status %d and no form", status)
 		}
 		if string(what[1]) == "consent" && html.UnescapeString(string(what[2])) != login {
 			if forced {
-				return nil, errors.New("sandbox: login: signed in as another person")
+				return nil, nil, errors.New("sandbox: login: signed in as another person")
 			}
 			again := *start
 			q := again.Query()
@@ -68,7 +82,7 @@ func Login(ctx context.Context, client *http.Client, authorizeURL, login, passwo
 		at = at.ResolveReference(&url.URL{Path: string(what[1])})
 		if string(what[1]) == "login" {
 			if signedIn {
-				return nil, errors.New("sandbox: login: login or password refused")
+				return nil, nil, errors.New("sandbox: login: login or password refused")
 			}
 			signedIn = true
 			form.Set("login", login)
@@ -79,7 +93,7 @@ func Login(ctx context.Context, client *http.Client, authorizeURL, login, passwo
 			form.Set("decision", "deny")
 		}
 	}
-	return nil, errors.New("sandbox: login: too many steps")
+	return nil, nil, errors.New("sandbox: login: too many steps")
 }
 
 // ownPage tells the sandbox's next page from the client's callback on the same host.

@@ -88,6 +88,8 @@ func (s *Server) routes(prefix string) http.Handler {
 	on("POST /oauth/login", s.login)
 	on("POST /oauth/consent", s.consent)
 	on("POST /oauth/token", s.token)
+	on("POST /oauth/device_authorization", s.deviceAuthorization)
+	on("GET /oauth/device", s.devicePage)
 	on("POST /oauth/revoke", s.revoke)
 
 	on("GET /api/v1/me", s.bearer("profile:read", s.me))

@@ -25,7 +25,7 @@ func (s *Server) token(x *exchange) answer {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		switch grantType {
-		case "authorization_code", "refresh_token", "client_credentials":
+		case "authorization_code", "refresh_token", "client_credentials", deviceGrantType:
 			a.stats.TokenRequests[grantType]++
 		default:
 			return a.refuseLocked("unsupported_grant_type", "")
@@ -42,6 +42,8 @@ func (s *Server) token(x *exchange) answer {
 			return a.redeem(x, client, form)
 		case "refresh_token":
 			return a.rotate(x, client, form)
+		case deviceGrantType:
+			return a.redeemDevice(x, client, form)
 		}
 		return a.clientCredentials(x, client, form)
 	}()
