@@ -77,7 +77,7 @@ var owners = map[string][]string{
 	"github.com/pressly/goose":               {"store"},
 	"github.com/google/jsonschema-go":        {"connector"},
 	"github.com/santhosh-tekuri/jsonschema":  {"connector"},
-	"github.com/go-json-experiment/json":     {"connector", "connector/internal", "connector/manifest", "connector/toolshape", "connector/transport/profiles", "credentials", "tickets", "mcpexpose", "bench"},
+	"github.com/go-json-experiment/json":     {"connector", "connector/internal", "connector/manifest", "connector/toolshape", "connector/transport/profiles", "credentials", "tickets", "mcpexpose", "mcpexpose/edge", "bench"},
 	"github.com/spf13/cobra":                 {"cmd/drawbridge"},
 	"go.opentelemetry.io/otel":               {"telemetry"},
 	"github.com/modelcontextprotocol/go-sdk": {"mcpexpose", "contracttests/mcp", "bench"},

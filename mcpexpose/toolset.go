@@ -95,3 +95,18 @@ func (c *sets) get(key string, build func() (*mcp.Server, error)) (*mcp.Server, 
 	}
 	return server, nil
 }
+
+// Effect says what a tool may do, if this caller may see it now. It is for the edge's
+// scope challenges, which must not tell a hidden tool from one that isn't there.
+func (s *Server) Effect(ctx context.Context, caller connector.Caller, tool string) (connector.Effect, bool) {
+	tools, err := s.visible(ctx, caller)
+	if err != nil {
+		return 0, false // the list behind the edge fails as well, and says so
+	}
+	for _, t := range tools {
+		if t.name() == tool {
+			return t.def.Effect, true
+		}
+	}
+	return 0, false
+}
