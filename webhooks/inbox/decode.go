@@ -45,8 +45,8 @@ func (l *later) Unwrap() error { return l.error }
 const (
 	decodeBatch = 64
 
-	// maxTries quarantines a delivery whose decoding ended the process.
-	maxTries = 5
+	// maxTries quarantines a delivery whose decoding ended its process.
+	maxTries = 6
 )
 
 // A waiting delivery was claimed for decoding.
@@ -71,6 +71,9 @@ func (b *Inbox) decode(ctx context.Context, decoder Decoder) (int, error) {
 	if err != nil || len(claimed) == 0 {
 		return 0, err
 	}
+	// Stopping doesn't leave claims behind; a batch takes milliseconds.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.lease)
+	defer cancel()
 	outcomes := make([]outcome, len(claimed))
 	var failed error
 	for i, w := range claimed {
@@ -125,33 +128,42 @@ func (b *Inbox) decode(ctx context.Context, decoder Decoder) (int, error) {
 	return len(claimed), failed
 }
 
-func (b *Inbox) claimWaiting(ctx context.Context) ([]waiting, error) {
-	var claimed []waiting
-	err := b.db.Update(ctx, func(tx *store.Tx) error {
-		claimed = nil
+// claimWaiting takes one suspect, or else a batch of others. A suspect is a
+// delivery whose decoding ended in silence twice; it is decoded alone, so that
+// those that were only near it are cleared. The numbers stand in the text so that
+// the index of suspects is used.
+func (b *Inbox) claimWaiting(ctx context.Context) (claimed []waiting, err error) {
+	err = b.db.Update(ctx, func(tx *store.Tx) error {
 		now, err := b.now(ctx, tx)
 		if err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `WITH waiting AS (SELECT id FROM webhook_delivery
-				WHERE state = 'received' AND claimed_until <= ?1 ORDER BY received_at LIMIT ?2`+skipLocked(tx)+`)
-			UPDATE webhook_delivery SET claimed_until = ?3, tries = tries + 1 WHERE id IN (SELECT id FROM waiting)
-			RETURNING id, tenant, endpoint, delivery_id, digest, provider, connection, event_type, secret, id_signed, pull,
-				received_at, tries`, now.UnixMilli(), decodeBatch, now.Add(b.lease).UnixMilli())
-		if err != nil {
-			return err
+		claimed, err = b.claimTried(ctx, tx, now, "tries >= 2", 1)
+		if err == nil && len(claimed) == 0 {
+			claimed, err = b.claimTried(ctx, tx, now, "tries < 2", decodeBatch)
 		}
-		claimed, err = scanAll(rows, func(r *sql.Rows) (waiting, error) {
-			var w waiting
-			var received int64
-			err := r.Scan(&w.row, &w.Tenant, &w.Endpoint, &w.ID, &w.digest, &w.Provider, &w.Connection, &w.EventType, &w.Secret,
-				&w.IDSigned, &w.Pull, &received, &w.tries)
-			w.ReceivedAt = time.UnixMilli(received).UTC()
-			return w, err
-		})
 		return err
 	})
 	return claimed, err
+}
+
+func (b *Inbox) claimTried(ctx context.Context, tx *store.Tx, now time.Time, tried string, n int) ([]waiting, error) {
+	rows, err := tx.Query(ctx, `WITH waiting AS (SELECT id FROM webhook_delivery
+			WHERE state = 'received' AND claimed_until <= ?1 AND `+tried+` ORDER BY received_at LIMIT ?2`+skipLocked(tx)+`)
+		UPDATE webhook_delivery SET claimed_until = ?3, tries = tries + 1 WHERE id IN (SELECT id FROM waiting)
+		RETURNING id, tenant, endpoint, delivery_id, digest, provider, connection, event_type, secret, id_signed, pull,
+			received_at, tries`, now.UnixMilli(), n, now.Add(b.lease).UnixMilli())
+	if err != nil {
+		return nil, err
+	}
+	return scanAll(rows, func(r *sql.Rows) (waiting, error) {
+		var w waiting
+		var received int64
+		err := r.Scan(&w.row, &w.Tenant, &w.Endpoint, &w.ID, &w.digest, &w.Provider, &w.Connection, &w.EventType, &w.Secret,
+			&w.IDSigned, &w.Pull, &received, &w.tries)
+		w.ReceivedAt = millis(received)
+		return w, err
+	})
 }
 
 // decodeOne fails only for what is no fault of the delivery, such as a body that

@@ -43,6 +43,54 @@ func TestUndecodableIsQuarantined(t *testing.T) {
 	})
 }
 
+// Stopping in the middle of a batch leaves no claim behind.
+func TestStoppingFinishesTheBatch(t *testing.T) {
+	b := open(t, storetest.SQLite(t), Config{})
+	ingest(t, b, Stored, delivery("d1", "7"))
+	stopped, stop := context.WithCancel(t.Context())
+	n, err := b.decode(stopped, func(d Delivery) ([]Mark, error) { stop(); return decodeLines(d) })
+	if n != 1 || err != nil {
+		t.Fatalf("decoded %d, %v, want 1", n, err)
+	}
+	claimOne(t, b, "7")
+}
+
+// Deliveries that were claimed together with one that ends the process are
+// cleared: from the third time on each is decoded alone.
+func TestNeighboursOfADeadlyDelivery(t *testing.T) {
+	each(t, func(t *testing.T, b *Inbox) {
+		for i := range 10 {
+			ingest(t, b, Stored, delivery(fmt.Sprint("d", i), fmt.Sprint(i)))
+		}
+		for range 100 {
+			claimed, err := b.claimWaiting(t.Context())
+			must(t, err)
+			if len(claimed) == 0 {
+				break
+			}
+			deadly := false
+			for _, w := range claimed {
+				deadly = deadly || w.ID == "d4"
+			}
+			if deadly && claimed[0].tries <= maxTries {
+				b.skew += b.lease + time.Second // the process is gone, and another one comes
+				continue
+			}
+			// It lives, so it goes on to the end.
+			must(t, b.db.Update(t.Context(), func(tx *store.Tx) error {
+				_, err := tx.Exec(t.Context(), `UPDATE webhook_delivery SET claimed_until = 0, tries = tries - 1 WHERE id = ?`, claimed[0].row)
+				return err
+			}))
+			_, err = b.decode(t.Context(), decodeLines)
+			must(t, err)
+		}
+		s := stats(t, b)
+		if s.Waiting != 0 || s.Quarantined["abandoned"] != 1 || s.Dirty != 9 {
+			t.Errorf("stats %+v, want nine decoded and one quarantined", s)
+		}
+	})
+}
+
 // A body that ends the process whenever it is decoded is quarantined as well.
 func TestDeliveryThatKillsIsQuarantined(t *testing.T) {
 	each(t, func(t *testing.T, b *Inbox) {
@@ -84,11 +132,17 @@ func TestDecodingIsOneTransaction(t *testing.T) {
 		}
 
 		ingest(t, b, Stored, delivery("d2", "8"))
-		ended, cancel := context.WithCancel(t.Context())
-		_, err := b.decode(ended, func(d Delivery) ([]Mark, error) { cancel(); return decodeLines(d) })
-		if !errors.Is(err, context.Canceled) {
-			t.Fatalf("err = %v, want canceled", err)
+		rename := func(from, to string) {
+			must(t, b.db.Update(t.Context(), func(tx *store.Tx) error {
+				_, err := tx.Exec(t.Context(), `ALTER TABLE `+from+` RENAME TO `+to)
+				return err
+			}))
 		}
+		_, err := b.decode(t.Context(), func(d Delivery) ([]Mark, error) { rename("webhook_lane", "away"); return decodeLines(d) })
+		if err == nil {
+			t.Fatal("decoded without lanes")
+		}
+		rename("away", "webhook_lane")
 		if s := stats(t, b); s.Waiting != 1 || s.Dirty != 1 {
 			t.Errorf("stats %+v, want one waiting and only the first lane dirty", s)
 		}

@@ -36,6 +36,7 @@ CREATE INDEX webhook_delivery_newest ON webhook_delivery (tenant, id);
 CREATE INDEX webhook_delivery_age ON webhook_delivery (received_at);
 CREATE INDEX webhook_delivery_body ON webhook_delivery (received_at) WHERE kept = 1 AND state IN ('decoded', 'ignored');
 CREATE INDEX webhook_delivery_waiting ON webhook_delivery (received_at) WHERE state = 'received';
+CREATE INDEX webhook_delivery_suspect ON webhook_delivery (received_at) WHERE state = 'received' AND tries >= 2;
 CREATE INDEX webhook_delivery_outcome ON webhook_delivery (state, reason) WHERE state IN ('quarantined', 'ignored');
 CREATE INDEX webhook_delivery_repeated ON webhook_delivery (repeats) WHERE repeats > 0;
 
