@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/drawbridge-dev/drawbridge/store"
@@ -43,7 +45,7 @@ type later struct{ error }
 func (l *later) Unwrap() error { return l.error }
 
 const (
-	decodeBatch = 64
+	maxDecode = 64
 
 	// maxTries quarantines a delivery whose decoding ended its process.
 	maxTries = 6
@@ -52,15 +54,20 @@ const (
 // A waiting delivery was claimed for decoding.
 type waiting struct {
 	Delivery
-	row    string
-	digest []byte
-	tries  int
+	row   string
+	size  int // of the sealed body
+	tries int
 }
 
 // outcome is what decoding found.
 type outcome struct {
 	state, reason string
 	marks         []Mark
+}
+
+type decoded struct {
+	waiting
+	outcome
 }
 
 // decode takes some deliveries that wait, decodes them, and stores what was
@@ -74,13 +81,7 @@ func (b *Inbox) decode(ctx context.Context, decoder Decoder) (int, error) {
 	// Stopping doesn't leave claims behind; a batch takes milliseconds.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.lease)
 	defer cancel()
-	outcomes := make([]outcome, len(claimed))
-	var failed error
-	for i, w := range claimed {
-		if outcomes[i], err = b.decodeOne(ctx, w, decoder); err != nil {
-			failed = err
-		}
-	}
+	decoded, failed := b.decodeBatch(ctx, claimed, decoder)
 	marked := false
 	err = b.db.Update(ctx, func(tx *store.Tx) error {
 		marked = false
@@ -88,29 +89,20 @@ func (b *Inbox) decode(ctx context.Context, decoder Decoder) (int, error) {
 		if err != nil {
 			return err
 		}
+		mine, err := b.settle(ctx, tx, decoded, now)
+		if err != nil {
+			return err
+		}
+		repeats, err := b.repeats(ctx, tx, mine, now)
+		if err != nil {
+			return err
+		}
 		var fresh, repeated []Mark
-		for i, w := range claimed {
-			o := outcomes[i]
-			if o.state == "" {
-				continue
-			}
-			// Another process may have been faster, if this one was slow.
-			n, err := tx.Exec(ctx, `UPDATE webhook_delivery SET state = ?, reason = ?, decoded_at = ?, marks = ?
-				WHERE id = ? AND state = 'received'`, o.state, o.reason, now.UnixMilli(), len(o.marks), w.row)
-			if err != nil {
-				return err
-			}
-			if n == 0 || len(o.marks) == 0 {
-				continue
-			}
-			again, err := b.sameBody(ctx, tx, w)
-			if err != nil {
-				return err
-			}
-			if again {
-				repeated = append(repeated, o.marks...)
+		for _, d := range mine {
+			if repeats[d.row] {
+				repeated = append(repeated, d.marks...)
 			} else {
-				fresh = append(fresh, o.marks...)
+				fresh = append(fresh, d.marks...)
 			}
 		}
 		marked = len(fresh)+len(repeated) > 0
@@ -128,6 +120,85 @@ func (b *Inbox) decode(ctx context.Context, decoder Decoder) (int, error) {
 	return len(claimed), failed
 }
 
+// settle gives deliveries their new state and returns those for which this
+// process is the one that does: another may have been faster.
+func (b *Inbox) settle(ctx context.Context, tx *store.Tx, all []decoded, now time.Time) ([]decoded, error) {
+	type change struct {
+		state, reason string
+		marks         int
+	}
+	alike := map[change]map[string]decoded{}
+	for _, d := range all {
+		c := change{d.state, d.reason, len(d.marks)}
+		if alike[c] == nil {
+			alike[c] = map[string]decoded{}
+		}
+		alike[c][d.row] = d
+	}
+	var mine []decoded
+	for c, rows := range alike {
+		for ids := range slices.Chunk(sortedKeys(rows), maxRows) {
+			query, args := in(ids, c.state, c.reason, now.UnixMilli(), c.marks)
+			changed, err := tx.Query(ctx, `UPDATE webhook_delivery SET state = ?, reason = ?, decoded_at = ?, marks = ?
+				WHERE id IN `+query+` AND state = 'received' RETURNING id`, args...)
+			if err != nil {
+				return nil, err
+			}
+			got, err := scanAll(changed, scanText)
+			if err != nil {
+				return nil, err
+			}
+			for _, id := range got {
+				mine = append(mine, rows[id])
+			}
+		}
+	}
+	return mine, nil
+}
+
+// repeats tells which bodies came before under another id that anyone may have
+// made up.
+func (b *Inbox) repeats(ctx context.Context, tx *store.Tx, all []decoded, now time.Time) (map[string]bool, error) {
+	var unsigned []string
+	for _, d := range all {
+		if !d.IDSigned && len(d.marks) > 0 {
+			unsigned = append(unsigned, d.row)
+		}
+	}
+	repeated := map[string]bool{}
+	for ids := range slices.Chunk(unsigned, maxRows) {
+		query, args := in(ids)
+		rows, err := tx.Query(ctx, `SELECT d.id FROM webhook_delivery d WHERE d.id IN `+query+` AND EXISTS (SELECT 1 FROM webhook_delivery e
+			WHERE e.endpoint = d.endpoint AND e.digest = d.digest AND e.id_signed = 0 AND e.delivery_id <> d.delivery_id
+			AND e.decoded_at > 0 AND (e.decoded_at < ? OR e.id < d.id))`, append(args, now.UnixMilli())...)
+		if err != nil {
+			return nil, err
+		}
+		got, err := scanAll(rows, scanText)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range got {
+			repeated[id] = true
+		}
+	}
+	return repeated, nil
+}
+
+// in is a list of maxRows places, so that there is one text of each statement;
+// the last value stands in the places that are left over.
+func in(ids []string, before ...any) (places string, args []any) {
+	args = before
+	for i := range maxRows {
+		args = append(args, ids[min(i, len(ids)-1)])
+	}
+	return inPlaces, args
+}
+
+var inPlaces = "(?" + strings.Repeat(", ?", maxRows-1) + ")"
+
+func scanText(r *sql.Rows) (text string, err error) { return text, r.Scan(&text) }
+
 // claimWaiting takes one suspect, or else a batch of others. A suspect is a
 // delivery whose decoding ended in silence twice; it is decoded alone, so that
 // those that were only near it are cleared. The numbers stand in the text so that
@@ -140,7 +211,7 @@ func (b *Inbox) claimWaiting(ctx context.Context) (claimed []waiting, err error)
 		}
 		claimed, err = b.claimTried(ctx, tx, now, "tries >= 2", 1)
 		if err == nil && len(claimed) == 0 {
-			claimed, err = b.claimTried(ctx, tx, now, "tries < 2", decodeBatch)
+			claimed, err = b.claimTried(ctx, tx, now, "tries < 2", maxDecode)
 		}
 		return err
 	})
@@ -151,7 +222,7 @@ func (b *Inbox) claimTried(ctx context.Context, tx *store.Tx, now time.Time, tri
 	rows, err := tx.Query(ctx, `WITH waiting AS (SELECT id FROM webhook_delivery
 			WHERE state = 'received' AND claimed_until <= ?1 AND `+tried+` ORDER BY received_at LIMIT ?2`+skipLocked(tx)+`)
 		UPDATE webhook_delivery SET claimed_until = ?3, tries = tries + 1 WHERE id IN (SELECT id FROM waiting)
-		RETURNING id, tenant, endpoint, delivery_id, digest, provider, connection, event_type, secret, id_signed, pull,
+		RETURNING id, tenant, endpoint, delivery_id, length(body), provider, connection, event_type, secret, id_signed, pull,
 			received_at, tries`, now.UnixMilli(), n, now.Add(b.lease).UnixMilli())
 	if err != nil {
 		return nil, err
@@ -159,22 +230,74 @@ func (b *Inbox) claimTried(ctx context.Context, tx *store.Tx, now time.Time, tri
 	return scanAll(rows, func(r *sql.Rows) (waiting, error) {
 		var w waiting
 		var received int64
-		err := r.Scan(&w.row, &w.Tenant, &w.Endpoint, &w.ID, &w.digest, &w.Provider, &w.Connection, &w.EventType, &w.Secret,
+		err := r.Scan(&w.row, &w.Tenant, &w.Endpoint, &w.ID, &w.size, &w.Provider, &w.Connection, &w.EventType, &w.Secret,
 			&w.IDSigned, &w.Pull, &received, &w.tries)
 		w.ReceivedAt = millis(received)
 		return w, err
 	})
 }
 
-// decodeOne fails only for what is no fault of the delivery, such as a body that
-// can't be read or opened: it is tried again. Bodies are read one by one, because they
-// may be large.
-func (b *Inbox) decodeOne(ctx context.Context, w waiting, decoder Decoder) (outcome, error) {
+// maxTogether is how many bytes of bodies are read at once.
+const maxTogether = 4 << 20
+
+// decodeBatch leaves out what it fails for through no fault of the delivery,
+// such as a body that can't be read or opened: that is tried again.
+func (b *Inbox) decodeBatch(ctx context.Context, claimed []waiting, decoder Decoder) (all []decoded, failed error) {
+	for len(claimed) > 0 {
+		n, size := 1, claimed[0].size
+		for n < len(claimed) && n < maxRows && size+claimed[n].size <= maxTogether {
+			size += claimed[n].size
+			n++
+		}
+		sealed, err := b.bodies(ctx, claimed[:n])
+		if err != nil {
+			failed = err
+		}
+		for _, w := range claimed[:n] {
+			// Not there: the store failed, or retention was faster.
+			if body, ok := sealed[w.row]; ok {
+				o, err := b.decodeOne(w, body, decoder)
+				if err != nil {
+					failed = err
+					continue
+				}
+				all = append(all, decoded{w, o})
+			}
+		}
+		claimed = claimed[n:]
+	}
+	return all, failed
+}
+
+func (b *Inbox) bodies(ctx context.Context, claimed []waiting) (map[string][]byte, error) {
+	var ids []string
+	for _, w := range claimed {
+		ids = append(ids, w.row)
+	}
+	places, args := in(ids)
+	rows, err := b.db.Query(ctx, `SELECT id, body FROM webhook_delivery WHERE id IN `+places, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	sealed := map[string][]byte{}
+	for rows.Next() {
+		var id string
+		var body []byte
+		if err := rows.Scan(&id, &body); err != nil {
+			return nil, err
+		}
+		sealed[id] = body
+	}
+	return sealed, rows.Err()
+}
+
+func (b *Inbox) decodeOne(w waiting, sealed []byte, decoder Decoder) (outcome, error) {
 	if w.tries > maxTries {
-		return outcome{state: "quarantined", reason: "abandoned"}, nil
+		return outcome{state: StateQuarantined, reason: "abandoned"}, nil
 	}
 	var err error
-	if w.Header, w.Body, err = b.Body(ctx, w.Tenant, w.row); err != nil {
+	if w.Header, w.Body, err = b.unseal(sealed, w.Tenant, w.row); err != nil {
 		return outcome{}, err
 	}
 	marks, err := safely(decoder, w.Delivery)
@@ -188,15 +311,15 @@ func (b *Inbox) decodeOne(ctx context.Context, w waiting, decoder Decoder) (outc
 	case errors.As(err, &wait):
 		return outcome{}, err
 	case errors.As(err, &ignored):
-		return outcome{state: "ignored", reason: clip(ignored.Reason)}, nil
+		return outcome{state: StateIgnored, reason: clip(ignored.Reason)}, nil
 	case errors.As(err, &quarantine):
-		return outcome{state: "quarantined", reason: clip(quarantine.Reason)}, nil
+		return outcome{state: StateQuarantined, reason: clip(quarantine.Reason)}, nil
 	case err != nil:
-		return outcome{state: "quarantined", reason: "undecodable"}, nil
+		return outcome{state: StateQuarantined, reason: "undecodable"}, nil
 	case len(marks) == 0:
-		return outcome{state: "ignored", reason: "nothing_to_do"}, nil
+		return outcome{state: StateIgnored, reason: "nothing_to_do"}, nil
 	}
-	return outcome{state: "decoded", marks: marks}, nil
+	return outcome{state: StateDecoded, marks: marks}, nil
 }
 
 // checkMarks holds an event to its own connection: whatever a body says, it
@@ -220,16 +343,4 @@ func safely(decoder Decoder, d Delivery) (marks []Mark, err error) {
 		}
 	}()
 	return decoder(d)
-}
-
-// sameBody tells whether this body came before under another id that anyone may
-// have made up.
-func (b *Inbox) sameBody(ctx context.Context, tx *store.Tx, w waiting) (bool, error) {
-	if w.IDSigned {
-		return false, nil
-	}
-	var n int
-	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM webhook_delivery
-		WHERE endpoint = ? AND digest = ? AND delivery_id <> ? AND id_signed = 0 AND decoded_at > 0 LIMIT 1) AS earlier`, w.Endpoint, w.digest, w.ID).Scan(&n)
-	return n > 0, err
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -117,34 +118,60 @@ func (b *Inbox) mark(ctx context.Context, tx *store.Tx, marks []Mark, gap time.D
 	}
 	// Always in the same order, so that two transactions never wait for each
 	// other's lanes.
-	for _, id := range sortedKeys(rows) {
-		m := rows[id]
-		place := 1
-		if m.Removes {
-			place = 0
+	for ids := range slices.Chunk(sortedKeys(rows), maxRows) {
+		if len(ids) == maxRows {
+			err = markRows(ctx, tx, markMany, rows, ids, now, gap)
+		} else {
+			for i := 0; i < len(ids) && err == nil; i++ {
+				err = markRows(ctx, tx, markOne, rows, ids[i:i+1], now, gap)
+			}
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO webhook_lane (id, queue, tenant, provider, connection, kind, object,
-				dirty, applied, place, dirty_at, due_at, fence, claimed_at, lease_until, attempts, parked_at, reason, applied_at)
-			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, 0, ?8, ?9, ?9, 0, 0, 0, 0, 0, '', 0)
-			ON CONFLICT (id) DO UPDATE SET
-				dirty = webhook_lane.dirty + 1,
-				place = CASE WHEN excluded.place < webhook_lane.place THEN excluded.place ELSE webhook_lane.place END,
-				dirty_at = CASE WHEN webhook_lane.dirty = webhook_lane.applied THEN excluded.dirty_at ELSE webhook_lane.dirty_at END,
-				due_at = CASE
-					WHEN webhook_lane.parked_at > 0 THEN excluded.due_at
-					WHEN webhook_lane.lease_until > 0 OR webhook_lane.attempts > 0 THEN webhook_lane.due_at
-					WHEN webhook_lane.dirty > webhook_lane.applied AND ?10 > 0 THEN webhook_lane.due_at
-					WHEN webhook_lane.applied_at + ?10 > excluded.due_at THEN webhook_lane.applied_at + ?10
-					ELSE excluded.due_at END,
-				attempts = CASE WHEN webhook_lane.parked_at BETWEEN 1 AND ?11 THEN ?12 ELSE webhook_lane.attempts END,
-				parked_at = CASE WHEN webhook_lane.parked_at BETWEEN 1 AND ?11 THEN 0 ELSE webhook_lane.parked_at END`,
-			id, m.queue(), m.Tenant, m.Provider, m.Connection, m.Kind, m.Object, place, now.UnixMilli(),
-			gap.Milliseconds(), now.Add(-reviveGap).UnixMilli(), maxAttempts-1)
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func markRows(ctx context.Context, tx *store.Tx, query string, rows map[string]Mark, ids []string, now time.Time, gap time.Duration) error {
+	args := []any{now.UnixMilli(), gap.Milliseconds(), now.Add(-reviveGap).UnixMilli(), maxAttempts - 1}
+	for _, id := range ids {
+		m := rows[id]
+		args = append(args, id, m.queue(), m.Tenant, m.Provider, m.Connection, m.Kind, m.Object, 1-bit(m.Removes))
+	}
+	_, err := tx.Exec(ctx, query, args...)
+	return err
+}
+
+var markOne, markMany = markQuery(1), markQuery(maxRows)
+
+// markQuery makes the statement for so many lanes. Its first four parameters are
+// now, the least time since the last apply, the time before which a parked lane
+// was parked that is to be revived, and the attempts that it then has behind it.
+func markQuery(n int) string {
+	var values strings.Builder
+	for i := range n {
+		if i > 0 {
+			values.WriteString(", ")
+		}
+		p := 5 + 8*i
+		fmt.Fprintf(&values, "(?%d, ?%d, ?%d, ?%d, ?%d, ?%d, ?%d, 1, 0, ?%d, ?1, ?1, 0, 0, 0, 0, 0, '', 0)", p, p+1, p+2, p+3, p+4, p+5, p+6, p+7)
+	}
+	return `INSERT INTO webhook_lane (id, queue, tenant, provider, connection, kind, object,
+			dirty, applied, place, dirty_at, due_at, fence, claimed_at, lease_until, attempts, parked_at, reason, applied_at)
+		VALUES ` + values.String() + `
+		ON CONFLICT (id) DO UPDATE SET
+			dirty = webhook_lane.dirty + 1,
+			place = CASE WHEN excluded.place < webhook_lane.place THEN excluded.place ELSE webhook_lane.place END,
+			dirty_at = CASE WHEN webhook_lane.dirty = webhook_lane.applied THEN excluded.dirty_at ELSE webhook_lane.dirty_at END,
+			due_at = CASE
+				WHEN webhook_lane.parked_at > 0 THEN excluded.due_at
+				WHEN webhook_lane.lease_until > 0 OR webhook_lane.attempts > 0 THEN webhook_lane.due_at
+				WHEN webhook_lane.dirty > webhook_lane.applied AND ?2 > 0 THEN webhook_lane.due_at
+				WHEN webhook_lane.applied_at + ?2 > excluded.due_at THEN webhook_lane.applied_at + ?2
+				ELSE excluded.due_at END,
+			attempts = CASE WHEN webhook_lane.parked_at BETWEEN 1 AND ?3 THEN ?4 ELSE webhook_lane.attempts END,
+			parked_at = CASE WHEN webhook_lane.parked_at BETWEEN 1 AND ?3 THEN 0 ELSE webhook_lane.parked_at END`
 }
 
 func sortedKeys[V any](m map[string]V) []string {
