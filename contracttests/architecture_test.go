@@ -80,13 +80,14 @@ var owners = map[string][]string{
 	"github.com/go-json-experiment/json":     {"connector", "connector/internal", "connector/manifest", "connector/toolshape", "connector/transport/profiles", "credentials", "tickets", "mcpexpose", "mcpexpose/edge", "bench"},
 	"github.com/spf13/cobra":                 {"cmd/drawbridge"},
 	"go.opentelemetry.io/otel":               {"telemetry"},
-	"github.com/modelcontextprotocol/go-sdk": {"mcpexpose", "contracttests/mcp", "bench"},
+	"github.com/modelcontextprotocol/go-sdk": {"mcpexpose", "contracttests/mcp"},
 	"github.com/coreos/go-oidc":              {"mcpexpose/edge", "console"},
 	"github.com/chromedp/chromedp":           {"contracttests/browser"},
 	"github.com/chromedp/cdproto":            {"contracttests/browser"},
 }
 
-var testModules = []string{"github.com/google/go-cmp", "pgregory.net/rapid", "go.uber.org/goleak", "go.opentelemetry.io/otel"}
+var testModules = []string{"github.com/google/go-cmp", "pgregory.net/rapid", "go.uber.org/goleak", "go.opentelemetry.io/otel",
+	"github.com/modelcontextprotocol/go-sdk"}
 
 // TestImportsRunDown walks every Go file of the module.
 func TestImportsRunDown(t *testing.T) {

@@ -15,6 +15,13 @@ import (
 // modernEra is the first protocol version in which a server asks by its result.
 const modernEra = "2026-07-28"
 
+// What a person is asked for.
+const (
+	purposeConnect = "connect"
+	purposeScopes  = "scopes"
+	purposeApprove = "approve"
+)
+
 // askPerson turns a refusal that a person can lift into a link for that person, if
 // the client can open one. It returns nil when the refusal has to do.
 func (s *Server) askPerson(ctx context.Context, id edge.Identity, r round, t shown, result connector.Result) (*mcp.CallToolResult, error) {
@@ -25,13 +32,13 @@ func (s *Server) askPerson(ctx context.Context, id edge.Identity, r round, t sho
 	var err error
 	switch result.Error.Code {
 	case connector.CodeConnectionRequired:
-		purpose, message = "connect", "Connect your account at "+t.mount.Provider+", so that this tool can act in your name."
+		purpose, message = purposeConnect, "Connect your account at "+t.mount.Provider+", so that this tool can act in your name."
 		link, err = s.Links.Connect(ctx, id.Caller, t.mount.Provider, nil)
 	case connector.CodeScopeRequired:
-		purpose, message = "scopes", "Allow more at "+t.mount.Provider+": this tool needs permissions that your connection lacks."
+		purpose, message = purposeScopes, "Allow more at "+t.mount.Provider+": this tool needs permissions that your connection lacks."
 		link, err = s.Links.Connect(ctx, id.Caller, t.mount.Provider, result.Error.Scopes)
 	case connector.CodeApprovalRequired:
-		purpose, message = "approve", "Read what would be written, and approve or deny it."
+		purpose, message = purposeApprove, "Read what would be written, and approve or deny it."
 		link, err = s.Links.Approval(ctx, id.Caller, result.Error.Approval)
 	default:
 		return nil, nil

@@ -2,10 +2,8 @@ package mcpexpose
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -35,17 +33,21 @@ func (s *Server) call(ctx context.Context, req *mcp.CallToolRequest, t shown) (*
 		return nil, errNoIdentity
 	}
 	r := toolRound(req)
-	if _, _, err := s.redeem(ctx, id, r); err != nil {
+	purpose, _, err := s.redeem(ctx, id, r)
+	if err != nil {
 		return nil, err
+	}
+	if !accepted(r.answers, purpose) {
+		purpose = ""
 	}
 	arguments := req.Params.Arguments
 	if len(arguments) == 0 {
 		arguments = json.RawMessage(`{}`)
 	}
-	result := t.mount.Runtime.Execute(ctx, id.Caller, connector.Call{
-		ID: "mcp_" + strings.ToLower(rand.Text()), Tool: t.def.Name, Arguments: arguments,
+	result := s.execute(ctx, id, t, connector.Call{
+		Tool: t.def.Name, Arguments: arguments,
 		Intent: metaText(req.Params.Meta, MetaIntent), Step: metaText(req.Params.Meta, MetaStep),
-	})
+	}, purpose)
 	result.Tool = t.name()
 	if result.Error != nil && result.Error.Code == connector.CodeUnknownTool {
 		return nil, unknownTool(t.name())

@@ -25,9 +25,15 @@ type Runbook struct {
 // A Prompt is a template that a person picks.
 type Prompt struct {
 	Name, Title, Doc string
-	Arguments        []*mcp.PromptArgument
+	Arguments        []Argument
 	Text             string // {{name}} stands for an argument
 	Tools            []string
+}
+
+// An Argument is a text that a person gives for a prompt.
+type Argument struct {
+	Name, Doc string
+	Required  bool
 }
 
 // addResources registers what belongs to the tools of a set. Every read is
@@ -107,7 +113,11 @@ func (s *Server) addPrompts(server *mcp.Server, tools []shown) {
 		if !concerns(p.Tools, tools) {
 			continue
 		}
-		server.AddPrompt(&mcp.Prompt{Name: p.Name, Title: p.Title, Description: p.Doc, Arguments: p.Arguments},
+		var arguments []*mcp.PromptArgument
+		for _, a := range p.Arguments {
+			arguments = append(arguments, &mcp.PromptArgument{Name: a.Name, Description: a.Doc, Required: a.Required})
+		}
+		server.AddPrompt(&mcp.Prompt{Name: p.Name, Title: p.Title, Description: p.Doc, Arguments: arguments},
 			func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 				id, ok := edge.IdentityFrom(ctx)
 				if !ok {

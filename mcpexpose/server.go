@@ -76,6 +76,9 @@ type Config struct {
 	// kept as an artifact for ArtifactTTL. Zero: 256 KiB and 15 minutes.
 	InlineBytes int
 	ArtifactTTL time.Duration
+	// PersonWait is how long a repeated call waits for a person to finish on a page
+	// that they agreed to open. Zero: 20 seconds.
+	PersonWait time.Duration
 	// Servers is how many sets of tools are kept ready. Zero: 256.
 	Servers int
 	// SessionTimeout ends idle sessions of the older era. Zero: 15 minutes.
@@ -107,11 +110,12 @@ func New(c Config) (*Server, error) {
 			m.Provider = m.Name
 		}
 	}
-	if c.InlineBytes < 0 || c.ArtifactTTL < 0 || c.Servers < 0 || c.SessionTimeout < 0 {
+	if c.InlineBytes < 0 || c.ArtifactTTL < 0 || c.PersonWait < 0 || c.Servers < 0 || c.SessionTimeout < 0 {
 		return nil, errors.New("mcpexpose: a number is negative")
 	}
 	fill(&c.InlineBytes, 256<<10)
 	fill(&c.ArtifactTTL, 15*time.Minute)
+	fill(&c.PersonWait, 20*time.Second)
 	fill(&c.Servers, 256)
 	fill(&c.SessionTimeout, 15*time.Minute)
 	fill(&c.Version, "dev")

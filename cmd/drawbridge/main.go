@@ -21,6 +21,7 @@ import (
 	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/console"
 	"github.com/drawbridge-dev/drawbridge/host"
+	"github.com/drawbridge-dev/drawbridge/mcpexpose"
 	"github.com/drawbridge-dev/drawbridge/store"
 )
 
@@ -99,7 +100,7 @@ Read on in the README, or with --help behind any command.`,
 	f.BoolVar(&a.json, "json", false, "print JSON and nothing else")
 	root.AddCommand(a.demoCommand(), a.sandboxCommand(), a.connectCommand(), a.connectionsCommand(), a.callCommand(),
 		a.toolsCommand(), a.approvalsCommand(), a.operationsCommand(), a.receiptsCommand(),
-		a.auditCommand(), a.keysCommand(), a.serveCommand(), a.profilesCommand(), a.doctorCommand(),
+		a.auditCommand(), a.keysCommand(), a.serveCommand(), a.mcpCommand(), a.profilesCommand(), a.doctorCommand(),
 		a.newCommand(), a.lintCommand(), a.surfaceCommand(), a.recordCommand(), a.replayCommand())
 	return root
 }
@@ -154,7 +155,7 @@ func (a *app) open(ctx context.Context) (*host.Host, connector.Caller, error) {
 	}
 	h, err := host.Open(ctx, host.Config{
 		Data: a.data, Database: a.database, Instances: instances, Profiles: profiles, Policy: host.Local{}, Consent: host.Local{},
-		Logger: a.logger, Migrations: []store.Migrations{console.Migrations()},
+		Logger: a.logger, Migrations: []store.Migrations{console.Migrations(), mcpexpose.Migrations()},
 	})
 	return h, caller, err
 }

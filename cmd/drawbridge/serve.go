@@ -23,18 +23,20 @@ type serveFlags struct {
 	listen, url     string
 	cert, key       string
 	oidc            oidcFlags
+	mcp             mcpFlags
 	shutdownSeconds int
 }
 
 func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
-		Use: "serve", Short: "Serve the pages, and keep operations and tokens going", Args: exactly(),
+		Use: "serve", Short: "Serve pages and MCP, and keep operations and tokens going", Args: exactly(),
 		Example: `  drawbridge serve
   drawbridge serve --listen :8443 --url https://bridge.example.org --tls-cert cert.pem --tls-key key.pem \
     --oidc-issuer https://id.example.org --oidc-client-id drawbridge --oidc-tenant acme`,
-		Long: `Serves the pages on which people connect accounts and decide approvals, and does the
-periodic work: looking unknown writes up, letting approvals expire, revoking tokens.
+		Long: `Serves the pages on which people connect accounts and decide approvals, the tools behind
+MCP at /mcp, and does the periodic work: looking unknown writes up, letting approvals
+expire, revoking tokens.
 
 Without --oidc-issuer there is one person, the one of --as, who signs in with the link
 that is printed here and works once. Several processes may serve one database.`,
@@ -47,6 +49,7 @@ that is printed here and works once. Several processes may serve one database.`,
 	s.StringVar(&f.key, "tls-key", "", "PEM file of its key")
 	s.IntVar(&f.shutdownSeconds, "grace", 30, "seconds that requests under way have when the server stops")
 	f.oidc.add(cmd)
+	f.mcp.add(cmd)
 	return cmd
 }
 
@@ -76,12 +79,25 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		ticking := make(chan struct{})
 		go func() { h.Run(background, 5*time.Second); close(ticking) }()
 		defer func() { stop(); <-ticking }()
-		return serveUntil(ctx, f, listener, routes(h, pages.Handler()))
+		mux := routes(h)
+		if len(h.Providers()) > 0 {
+			server, err := a.mcpServer(h, pageLinks{pages})
+			if err != nil {
+				return err
+			}
+			door, err := a.mcpDoor(ctx, server, caller, base, f.mcp)
+			if err != nil {
+				return err
+			}
+			mount(mux, door, server)
+		}
+		mux.Handle("/", pages.Handler())
+		return serveUntil(ctx, f, listener, mux)
 	})
 }
 
-// routes is everything on the one listener.
-func routes(h *host.Host, pages http.Handler) http.Handler {
+// routes is what tells about the process.
+func routes(h *host.Host) *http.ServeMux {
 	mux := http.NewServeMux()
 	// Alive says that the process answers, ready that it can run calls.
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plainText(w, http.StatusOK, "alive") })
@@ -94,7 +110,6 @@ func routes(h *host.Host, pages http.Handler) http.Handler {
 		}
 		plainText(w, http.StatusOK, "ready")
 	})
-	mux.Handle("/", pages)
 	return mux
 }
 
