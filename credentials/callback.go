@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"net/url"
+	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/store"
@@ -99,18 +100,21 @@ func (s *Service) alreadyUsed(t *transaction) error {
 // SHA-256 values in an index, which tells a guesser nothing.
 func (s *Service) readTransaction(ctx context.Context, tenant connector.TenantID, stateHash []byte) (*transaction, error) {
 	t := &transaction{tenant: tenant}
-	var advertised, expires int64
+	return t, scanTransaction(s.db.QueryRow(ctx, transactionQuery+` AND state_hash = ?`, string(tenant), stateHash), t)
+}
+
+const transactionQuery = `SELECT id, mode, principal_id, browser_hash, provider_id, client_id, issuer, iss_advertised, token_url,
+	redirect_uri, resource, scopes, wanted, reconnect, verifier, status, result, connection_id, expires_at, poll_at, poll_interval
+	FROM cred_transactions WHERE tenant_id = ?`
+
+func scanTransaction(row scanner, t *transaction) error {
+	var advertised, expires, poll, interval int64
 	var scopes, wanted string
-	err := s.db.QueryRow(ctx, `SELECT id, principal_id, browser_hash, provider_id, client_id, issuer, iss_advertised, token_url,
-		redirect_uri, resource, scopes, wanted, reconnect, verifier, status, result, connection_id, expires_at
-		FROM cred_transactions WHERE tenant_id = ? AND state_hash = ?`, string(tenant), stateHash).Scan(
-		&t.id, &t.principal, &t.browserHash, &t.provider, &t.client, &t.issuer, &advertised, &t.tokenURL,
-		&t.redirectURI, &t.resource, &scopes, &wanted, &t.reconnect, &t.verifier, &t.status, &t.result, &t.connection, &expires)
-	if err != nil {
-		return nil, err
-	}
+	err := row.Scan(&t.id, &t.mode, &t.principal, &t.browserHash, &t.provider, &t.client, &t.issuer, &advertised, &t.tokenURL,
+		&t.redirectURI, &t.resource, &scopes, &wanted, &t.reconnect, &t.verifier, &t.status, &t.result, &t.connection, &expires, &poll, &interval)
 	t.issAdvertised, t.scopes, t.wanted, t.expiresAt = advertised != 0, unlist(scopes), unlist(wanted), fromMillis(expires)
-	return t, nil
+	t.pollAt, t.pollInterval = fromMillis(poll), time.Duration(interval)*time.Millisecond
+	return err
 }
 
 var errNotOpen = errors.New("transaction is not in the expected state")

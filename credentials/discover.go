@@ -27,6 +27,7 @@ type metadata struct {
 	Authorization string   `json:"authorization_endpoint"`
 	Token         string   `json:"token_endpoint"`
 	Revocation    string   `json:"revocation_endpoint"`
+	Device        string   `json:"device_authorization_endpoint"`
 	Responses     []string `json:"response_types_supported"`
 	Challenges    []string `json:"code_challenge_methods_supported"`
 	Methods       []string `json:"token_endpoint_auth_methods_supported"`
@@ -140,6 +141,9 @@ func (p *Provider) with(m metadata) (*Provider, error) {
 	q := *p
 	q.AuthorizationURL, q.TokenURL, q.RevocationURL, q.IssAdvertised = m.Authorization, m.Token, m.Revocation, m.Iss
 	q.Discover = false
+	if p.Kind == KindAuthorizationCode {
+		q.DeviceURL = m.Device
+	}
 	if p.Kind == KindAuthorizationCode {
 		// Absent means that the server does not know PKCE (RFC 8414 section 2).
 		if !slices.Contains(m.Challenges, "S256") {

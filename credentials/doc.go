@@ -12,6 +12,12 @@
 // that was fixed at the start, the account read with the fresh token, and one
 // transaction that stores it all.
 //
+// A terminal has no browser to come back: [Service.BeginDevice] shows a code and
+// [Service.PollDevice] asks whether the person has decided (RFC 8628), at the
+// server's pace and from one process at a time; what it then gets goes the same
+// way as a callback's. An incremental authorization that was not granted is
+// asked for twice an hour, not more.
+//
 // A provider's endpoints are pinned, or discovered from its issuer (RFC 8414,
 // compared byte for byte, S256 required). [Service.Setup] makes the connections
 // for which nobody signs in: client credentials, static keys, app installations.

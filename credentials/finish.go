@@ -69,16 +69,9 @@ func (s *Service) complete(ctx context.Context, t *transaction, q url.Values, id
 	if q.Get("code") == "" {
 		return none, "no_code", connector.Fail(connector.CodeInvalidInput, "the provider's answer has neither a code nor an error")
 	}
-	if s.providers[t.provider] == nil {
-		return none, "provider_changed", connector.Fail(connector.CodeConflict, "the provider's settings have changed meanwhile; start again")
-	}
-	p, err := s.provider(ctx, t.provider)
+	p, why, err := s.settingsFit(ctx, t)
 	if err != nil {
-		return none, "metadata", err
-	}
-	if p.ClientID != t.client || p.Issuer != t.issuer || p.TokenURL != t.tokenURL {
-		// The code may only go to the token endpoint that was chosen at the start.
-		return none, "provider_changed", connector.Fail(connector.CodeConflict, "the provider's settings have changed meanwhile; start again")
+		return none, why, err
 	}
 	verifier, err := s.cfg.Keys.Open(t.verifier, t.place().verifier(t.id))
 	if err != nil {
@@ -88,17 +81,48 @@ func (s *Service) complete(ctx context.Context, t *transaction, q url.Values, id
 	if err != nil {
 		return none, string(a.class), err
 	}
-	g := a.grant
-	pending, err := s.keepForCleanup(ctx, t, p, pair{g.access, g.refresh})
+	return s.keepGrant(ctx, t, p, a, identify, nil)
+}
+
+// keepGrant makes a connection of what a token endpoint has just given, or
+// gives it back. ready is asked first, once the grant is safe in the outbox;
+// nil: nothing is left to ask.
+func (s *Service) keepGrant(ctx context.Context, t *transaction, p *Provider, a answer, identify Identify, ready func() error) (connector.Connection, string, error) {
+	var none connector.Connection
+	tokens := pair{a.grant.access, a.grant.refresh}
+	pending, err := s.keepForCleanup(ctx, t, p, tokens)
 	if err != nil {
-		s.revokeUnstored(ctx, p, pair{g.access, g.refresh})
+		s.revokeUnstored(ctx, p, tokens)
 		return none, "store", err
+	}
+	if ready != nil {
+		if err := ready(); err != nil {
+			s.giveBack(ctx, t.tenant, pending)
+			return none, "store", err
+		}
 	}
 	c, code, err := s.settle(ctx, t, p, a, pending, identify)
 	if err != nil {
 		s.giveBack(ctx, t.tenant, pending)
 	}
 	return c, code, err
+}
+
+// settingsFit tells whether a sign-in may still talk to the server it was begun
+// with. A code may only go to the token endpoint that was chosen at the start.
+func (s *Service) settingsFit(ctx context.Context, t *transaction) (*Provider, string, error) {
+	moved := connector.Fail(connector.CodeConflict, "the provider's settings have changed meanwhile; start again")
+	if s.providers[t.provider] == nil {
+		return nil, "provider_changed", moved
+	}
+	p, err := s.provider(ctx, t.provider)
+	if err != nil {
+		return nil, "metadata", err
+	}
+	if p.ClientID != t.client || p.Issuer != t.issuer || p.TokenURL != t.tokenURL {
+		return nil, "provider_changed", moved
+	}
+	return p, "", nil
 }
 
 func refusedByPerson(code string) error {

@@ -65,6 +65,9 @@ type Provider struct {
 	AuthorizationURL string
 	TokenURL         string
 	RevocationURL    string
+	// DeviceURL is where sign-ins of terminals begin (RFC 8628). Empty: this
+	// provider has none.
+	DeviceURL string
 	// InstallationURL of KindApp is where an assertion is exchanged, with
 	// {installation} in the place of the installation's id.
 	InstallationURL string
@@ -166,7 +169,7 @@ func (p *Provider) check() error {
 func (p *Provider) checkKind() error {
 	switch p.Kind {
 	case KindAuthorizationCode, KindClientCredentials:
-		if p.Discover && (p.AuthorizationURL != "" || p.TokenURL != "" || p.RevocationURL != "" || p.IssAdvertised) {
+		if p.Discover && (p.AuthorizationURL != "" || p.TokenURL != "" || p.RevocationURL != "" || p.DeviceURL != "" || p.IssAdvertised) {
 			return errors.New("endpoints are either given or discovered")
 		}
 		if p.Discover {
@@ -176,17 +179,20 @@ func (p *Provider) checkKind() error {
 		} else if err := p.checkEndpoints(); err != nil {
 			return err
 		}
+		if p.Kind == KindClientCredentials && p.DeviceURL != "" {
+			return errors.New("a device endpoint, but nobody signs in")
+		}
 		if p.Kind == KindClientCredentials && p.Method == AuthNone {
 			return errors.New("client credentials need a client authentication")
 		}
 		return p.checkMethod()
 	case KindStatic:
-		if p.Discover || p.AuthorizationURL != "" || p.TokenURL != "" || p.RevocationURL != "" || !p.ClientSecret.IsZero() || !p.ClientKey.IsZero() || p.Method != "" {
+		if p.anyEndpoint() || !p.ClientSecret.IsZero() || !p.ClientKey.IsZero() || p.Method != "" {
 			return errors.New("a static key has no endpoints and no client secret")
 		}
 		return nil
 	case KindApp:
-		if p.Discover || p.AuthorizationURL != "" || p.TokenURL != "" || p.RevocationURL != "" || !p.ClientSecret.IsZero() || p.Method != "" {
+		if p.anyEndpoint() || !p.ClientSecret.IsZero() || p.Method != "" {
 			return errors.New("an app has an installation URL and a client key only")
 		}
 		if p.ClientKey.IsZero() || p.ClientKey.alg != "RS256" {
@@ -198,6 +204,10 @@ func (p *Provider) checkKind() error {
 		return checkEndpoint(strings.Replace(p.InstallationURL, "{installation}", "1", 1))
 	}
 	return errors.New("unknown kind")
+}
+
+func (p *Provider) anyEndpoint() bool {
+	return p.Discover || p.AuthorizationURL != "" || p.TokenURL != "" || p.RevocationURL != "" || p.DeviceURL != ""
 }
 
 func (p *Provider) checkMethod() error {
@@ -222,8 +232,8 @@ func (p *Provider) checkMethod() error {
 }
 
 func (p *Provider) checkEndpoints() error {
-	for name, raw := range map[string]string{"authorization": p.AuthorizationURL, "token": p.TokenURL, "revocation": p.RevocationURL} {
-		if raw == "" && (name == "revocation" || name == "authorization" && p.Kind != KindAuthorizationCode) {
+	for name, raw := range map[string]string{"authorization": p.AuthorizationURL, "token": p.TokenURL, "revocation": p.RevocationURL, "device": p.DeviceURL} {
+		if raw == "" && (name == "revocation" || name == "device" || name == "authorization" && p.Kind != KindAuthorizationCode) {
 			continue
 		}
 		if err := checkEndpoint(raw); err != nil {

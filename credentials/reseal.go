@@ -46,11 +46,15 @@ var sealedColumns = []sealedColumn{
 	{
 		table: "cred_transactions", column: "verifier",
 		count: `SELECT verifier FROM cred_transactions WHERE verifier IS NOT NULL`,
-		page: `SELECT tenant_id, id, verifier, issuer, client_id, 0 FROM cred_transactions
+		page: `SELECT tenant_id, id, verifier, issuer, client_id, CASE WHEN mode = 'device' THEN 1 ELSE 0 END FROM cred_transactions
 			WHERE verifier IS NOT NULL AND (tenant_id > ?1 OR tenant_id = ?1 AND id > ?2) ORDER BY tenant_id, id LIMIT ?3`,
 		update: `UPDATE cred_transactions SET verifier = ? WHERE tenant_id = ? AND id = ? AND verifier = ?`,
 		bound: func(r *sealedRow) []byte {
-			return place{tenant: connector.TenantID(r.tenant), issuer: r.a, client: r.b}.verifier(r.id)
+			at := place{tenant: connector.TenantID(r.tenant), issuer: r.a, client: r.b}
+			if r.version != 0 {
+				return at.deviceCode(r.id)
+			}
+			return at.verifier(r.id)
 		},
 	},
 	{

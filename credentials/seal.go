@@ -26,6 +26,10 @@ func (p place) verifier(txn string) []byte {
 	return keys.Context("cred/v1", string(p.tenant), txn, p.issuer, p.client, "transaction.verifier")
 }
 
+func (p place) deviceCode(txn string) []byte {
+	return keys.Context("cred/v1", string(p.tenant), txn, p.issuer, p.client, "transaction.device_code")
+}
+
 func revocationPlace(tenant connector.TenantID, id, kind string) []byte {
 	return keys.Context("cred/v1", string(tenant), id, kind, "revocation.sealed")
 }

@@ -2,8 +2,6 @@ package credentials
 
 import (
 	"context"
-	"crypto/rand"
-	"slices"
 	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
@@ -41,31 +39,12 @@ func (s *Service) Setup(ctx context.Context, caller connector.Caller, r SetupReq
 	if err := s.checkSetup(caller, r); err != nil {
 		return none, err
 	}
-	p, err := s.provider(ctx, r.Provider)
+	p, t, err := s.prepare(ctx, caller, wish{r.Provider, r.Scopes, r.Resources, r.Connection})
 	if err != nil {
 		return none, err
 	}
-	scopes, wanted := r.Scopes, slices.Clone(r.Resources)
-	if scopes == nil {
-		scopes = p.Scopes
-	}
-	if refused := without(scopes, slices.Concat(p.Scopes, p.MoreScopes)); len(refused) > 0 {
-		e := connector.Fail(connector.CodePermissionDenied, "the administrator does not let this be asked for")
-		e.Scopes = refused
-		return none, e
-	}
-	if r.Connection != "" {
-		again := BeginRequest{Provider: r.Provider, Connection: r.Connection, Scopes: r.Scopes}
-		if scopes, wanted, err = s.renewing(ctx, caller, again, scopes, wanted); err != nil {
-			return none, err
-		}
-	}
 	// The record of a sign-in, whose state nobody learns.
-	t := &transaction{
-		id: rand.Text(), tenant: caller.Tenant, principal: caller.Principal, browserHash: hash(randomState()),
-		provider: p.ID, client: p.ClientID, issuer: p.Issuer, tokenURL: p.TokenURL, resource: p.Resource,
-		scopes: scopes, wanted: wanted, reconnect: r.Connection,
-	}
+	t.mode, t.browserHash = modeBrowser, hash(randomState())
 	if err := s.open(ctx, t, hash(randomState())); err != nil {
 		return none, storage(err)
 	}
@@ -125,17 +104,7 @@ func (s *Service) setUp(ctx context.Context, p *Provider, t *transaction, r Setu
 	if err := signInFailure(a); err != nil {
 		return none, string(a.class), err
 	}
-	tokens := pair{a.grant.access, a.grant.refresh}
-	pending, err := s.keepForCleanup(ctx, t, p, tokens)
-	if err != nil {
-		s.revokeUnstored(ctx, p, tokens)
-		return none, "store", err
-	}
-	c, code, err := s.settle(ctx, t, p, a, pending, identify)
-	if err != nil {
-		s.giveBack(ctx, t.tenant, pending)
-	}
-	return c, code, err
+	return s.keepGrant(ctx, t, p, a, identify, nil)
 }
 
 func (s *Service) firstToken(ctx context.Context, p *Provider, t *transaction, r SetupRequest) (answer, error) {

@@ -38,6 +38,9 @@ var errorCodes = map[string]class{
 	"temporarily_unavailable":    classThrottled,
 	"server_error":               classUnknown,
 	"access_denied":              classRefused,
+	"authorization_pending":      classRefused, // RFC 8628 section 3.5
+	"slow_down":                  classRefused,
+	"expired_token":              classRefused,
 	"unsupported_response_type":  classRefused,
 	"unsupported_token_type":     classRefused,
 	"login_required":             classRefused,
