@@ -79,13 +79,18 @@ reason, and nothing is written.`,
 				return err
 			}
 			faults, err := lockNew(cmd.Context(), dir)
+			needsModules := err != nil && s.Replace == ""
+			if needsModules {
+				// Without its modules, which only the network has, it can't be built yet.
+				fmt.Fprintf(a.err, "there is no lock file yet: %v\n", err)
+				err = nil
+			}
 			if a.json {
-				a.printJSON(map[string]any{"dir": dir, "module": s.Module, "faults": faults, "locked": err == nil && len(faults) == 0})
+				a.printJSON(map[string]any{"dir": dir, "module": s.Module, "faults": faults, "locked": err == nil && !needsModules && len(faults) == 0})
 			} else {
 				fmt.Fprintf(a.out, "%s: a connector with its test\n\nnext:\n  cd %s\n", dir, dir)
-				if err != nil && s.Replace == "" {
+				if needsModules {
 					fmt.Fprintln(a.out, "  go mod tidy\n  drawbridge surface write")
-					err = nil
 				}
 				fmt.Fprintln(a.out, "  go test ./...")
 			}
