@@ -265,5 +265,8 @@ func (b *Inbox) again(ctx context.Context, tx *store.Tx, a *arrival) error {
 func rowID(at time.Time) string {
 	var random [10]byte
 	rand.Read(random[:])
-	return fmt.Sprintf("%012x%s", at.UnixMilli(), hex.EncodeToString(random[:]))
+	return rowPrefix(at) + hex.EncodeToString(random[:])
 }
+
+// rowPrefix is before the ids of all rows of this time and later.
+func rowPrefix(at time.Time) string { return fmt.Sprintf("%012x", at.UnixMilli()) }

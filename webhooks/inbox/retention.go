@@ -23,12 +23,12 @@ func (b *Inbox) Sweep(ctx context.Context) error {
 	// between is looked at again, with the outer one only.
 	for _, step := range []struct {
 		query  string
-		before int64
+		before any
 	}{
 		{`UPDATE webhook_delivery SET body = NULL, kept = 0 WHERE kept = 1 AND state IN ('decoded', 'ignored') AND id IN (
 			SELECT id FROM webhook_delivery WHERE kept = 1 AND state IN ('decoded', 'ignored') AND received_at < ? LIMIT ?)`, bodies},
 		{`DELETE FROM webhook_delivery WHERE state <> 'received' AND id IN (
-			SELECT id FROM webhook_delivery WHERE state <> 'received' AND received_at < ? LIMIT ?)`, records},
+			SELECT id FROM webhook_delivery WHERE state <> 'received' AND id < ? LIMIT ?)`, rowPrefix(now.Add(-b.keepRecords))},
 		{`DELETE FROM webhook_lane WHERE dirty = applied AND id IN (
 			SELECT id FROM webhook_lane WHERE dirty = applied AND applied_at < ? LIMIT ?)`, records},
 	} {

@@ -2,6 +2,7 @@
 
 -- One row per delivery that a verified sender made. body is sealed for exactly
 -- this row and holds the few headers too; it is NULL once retention dropped it.
+-- id begins with received_at, so it is also the order of age.
 -- Times are milliseconds since 1970, zero means none.
 CREATE TABLE webhook_delivery (
     id            TEXT PRIMARY KEY,
@@ -33,7 +34,6 @@ CREATE UNIQUE INDEX webhook_delivery_first ON webhook_delivery (endpoint, delive
 CREATE UNIQUE INDEX webhook_delivery_conflict ON webhook_delivery (endpoint, delivery_id, digest) WHERE conflict_of <> '';
 CREATE INDEX webhook_delivery_same_body ON webhook_delivery (endpoint, digest) WHERE id_signed = 0;
 CREATE INDEX webhook_delivery_newest ON webhook_delivery (tenant, id);
-CREATE INDEX webhook_delivery_age ON webhook_delivery (received_at);
 CREATE INDEX webhook_delivery_body ON webhook_delivery (received_at) WHERE kept = 1 AND state IN ('decoded', 'ignored');
 CREATE INDEX webhook_delivery_waiting ON webhook_delivery (received_at) WHERE state = 'received';
 CREATE INDEX webhook_delivery_suspect ON webhook_delivery (received_at) WHERE state = 'received' AND tries >= 2;
