@@ -38,6 +38,9 @@ func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 				s.Logger.Error("a handler returned nothing", "method", method)
 				return nil, internal()
 			}
+			err = s.withdraw(ctx, result)
+		}
+		if err == nil {
 			return result, nil
 		}
 		var known *jsonrpc.Error

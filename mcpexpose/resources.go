@@ -36,6 +36,13 @@ type Argument struct {
 	Required  bool
 }
 
+// Where resources are found.
+const (
+	runbooksPrefix   = "drawbridge://runbooks/"
+	guaranteesPrefix = "drawbridge://guarantees/"
+	schemasPrefix    = "drawbridge://schemas/"
+)
+
 // addResources registers what belongs to the tools of a set. Every read is
 // authorized again, because a set may be older than a change of policy.
 func (s *Server) addResources(server *mcp.Server, tools []shown) {
@@ -43,16 +50,16 @@ func (s *Server) addResources(server *mcp.Server, tools []shown) {
 		if !concerns(r.Tools, tools) {
 			continue
 		}
-		uri := "drawbridge://runbooks/" + r.Name
+		uri := runbooksPrefix + r.Name
 		server.AddResource(&mcp.Resource{URI: uri, Name: r.Name, Title: r.Title, MIMEType: "text/markdown", Description: "version " + r.Version},
 			s.reads(r.Tools, func() (string, string, error) { return "text/markdown", r.Text, nil }))
 	}
 	for _, t := range tools {
 		only := []string{t.def.Name}
-		server.AddResource(&mcp.Resource{URI: "drawbridge://guarantees/" + t.name(), Name: t.name() + " guarantees", MIMEType: "application/json",
+		server.AddResource(&mcp.Resource{URI: guaranteesPrefix + t.name(), Name: t.name() + " guarantees", MIMEType: "application/json",
 			Title: "What " + t.name() + " promises", Description: "Effect, approval, scopes, and what the provider can't guarantee."},
 			s.reads(only, func() (string, string, error) { return "application/json", guarantees(t.def), nil }))
-		server.AddResource(&mcp.Resource{URI: "drawbridge://schemas/" + t.name(), Name: t.name() + " schema", MIMEType: "application/schema+json",
+		server.AddResource(&mcp.Resource{URI: schemasPrefix + t.name(), Name: t.name() + " schema", MIMEType: "application/schema+json",
 			Title: "What " + t.name() + " takes"},
 			s.reads(only, func() (string, string, error) { return "application/schema+json", string(t.def.InputSchema), nil }))
 	}
