@@ -149,12 +149,19 @@ func (s *Server) open(id edge.Identity, r round) (claims, string) {
 	return c, ""
 }
 
-// first writes down that a state is used, and reports whether it was not before.
+// first writes down that a state is used, and reports whether it was not before. The
+// database's clock decides here: a row is forgotten only when no replica, whatever its
+// own clock, can take that state any more.
 func (s *Server) first(ctx context.Context, c claims) (bool, error) {
 	hash := sha256.Sum256([]byte(c.Nonce))
 	fresh := false
 	err := s.DB.Update(ctx, func(tx *store.Tx) error {
-		if _, err := tx.Exec(ctx, `DELETE FROM mcp_redeemed WHERE expires_at < ?`, s.now().Add(-time.Minute).UnixMilli()); err != nil {
+		fresh = false
+		now, err := tx.Now(ctx)
+		if err != nil || !now.Before(c.Expires) {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM mcp_redeemed WHERE expires_at < ?`, now.UnixMilli()); err != nil {
 			return err
 		}
 		n, err := tx.Exec(ctx, `INSERT INTO mcp_redeemed (nonce_hash, expires_at) VALUES (?, ?) ON CONFLICT DO NOTHING`, hash[:], c.Expires.UnixMilli())
