@@ -1,8 +1,6 @@
 package mcpexpose
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode"
@@ -43,12 +41,7 @@ func render(r connector.Result) (text string, neutralized int) {
 	}
 	if len(r.Data) > 0 {
 		b.WriteString("\n\n")
-		var indented bytes.Buffer
-		if json.Indent(&indented, r.Data, "", " ") == nil {
-			b.Write(indented.Bytes())
-		} else {
-			b.Write(r.Data)
-		}
+		b.Write(r.Data) // as it is: a model pays for indentation
 	}
 	return neutralize(b.String())
 }
