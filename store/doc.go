@@ -18,6 +18,9 @@
 // ask Tx.Now for the time. TEXT must be valid UTF-8 without NUL, which
 // PostgreSQL enforces and SQLite does not; put foreign bytes in BYTES.
 //
+// A migration named *.postgresql.sql does nothing on SQLite. It is for what only
+// that engine has: guards by row, see [Scope].
+//
 // # Concurrency
 //
 // SQLite has one writer at a time: Update takes the write lock before its

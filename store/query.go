@@ -10,8 +10,9 @@ import (
 
 // Row is the result of QueryRow. Exactly one call of Scan must follow.
 type Row struct {
-	row *sql.Row
-	err error
+	row   *sql.Row
+	later func(dest []any) error // instead of row
+	err   error
 }
 
 // Scan reads the first row. With no row it returns an error that matches
@@ -19,6 +20,9 @@ type Row struct {
 func (r *Row) Scan(dest ...any) error {
 	if r.err != nil {
 		return r.err
+	}
+	if r.later != nil {
+		return r.later(dest)
 	}
 	return clean(r.row.Scan(dest...))
 }

@@ -33,6 +33,20 @@ type Database struct {
 // named "postgresql". Every subtest has a database of its own.
 func Each(t *testing.T, fn func(t *testing.T, d Database)) {
 	t.Helper()
+	each(t, fn, postgres)
+}
+
+// EachOwner is Each for services whose tables are guarded by row: on PostgreSQL
+// the connections' role owns everything and has no right beyond that. Guards do
+// not hold a superuser, which the user of DRAWBRIDGE_TEST_POSTGRES may be; here
+// that user must be able to create roles.
+func EachOwner(t *testing.T, fn func(t *testing.T, d Database)) {
+	t.Helper()
+	each(t, fn, owned)
+}
+
+func each(t *testing.T, fn func(t *testing.T, d Database), postgres func(t *testing.T, server string) Database) {
+	t.Helper()
 	t.Run(store.SQLite.String(), func(t *testing.T) { fn(t, SQLite(t)) })
 	server := os.Getenv("DRAWBRIDGE_TEST_POSTGRES")
 	if server == "" {
@@ -76,6 +90,17 @@ func (d Database) Open(migrations ...store.Migrations) *store.DB {
 // is made in milliseconds, a database of its own takes a file copy.
 func postgres(t *testing.T, server string) Database {
 	t.Helper()
+	return schema(t, server, "")
+}
+
+// owned is postgres with an ordinary role of its own.
+func owned(t *testing.T, server string) Database {
+	t.Helper()
+	return schema(t, server, "owner_"+strings.ToLower(rand.Text()))
+}
+
+func schema(t *testing.T, server, role string) Database {
+	t.Helper()
 	u, err := url.Parse(server)
 	if err != nil {
 		t.Fatal("DRAWBRIDGE_TEST_POSTGRES is not a URL")
@@ -85,12 +110,19 @@ func postgres(t *testing.T, server string) Database {
 		t.Fatal("DRAWBRIDGE_TEST_POSTGRES is not a PostgreSQL URL")
 	}
 	schema := "test_" + strings.ToLower(rand.Text())
-	if _, err := admin.ExecContext(t.Context(), "CREATE SCHEMA "+schema); err != nil {
+	create, remove := "CREATE SCHEMA "+schema, "DROP SCHEMA "+schema+" CASCADE"
+	if role != "" {
+		password := rand.Text()
+		create = "CREATE ROLE " + role + " LOGIN PASSWORD '" + password + "'; " + create + " AUTHORIZATION " + role
+		remove += "; DROP ROLE " + role
+		u.User = url.UserPassword(role, password)
+	}
+	if _, err := admin.ExecContext(t.Context(), create); err != nil {
 		admin.Close()
 		t.Fatalf("create a schema on the test server: %v", err)
 	}
 	t.Cleanup(func() {
-		if _, err := admin.Exec("DROP SCHEMA " + schema + " CASCADE"); err != nil {
+		if _, err := admin.Exec(remove); err != nil {
 			t.Errorf("drop the test schema: %v", err)
 		}
 		admin.Close()
