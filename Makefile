@@ -52,3 +52,6 @@ image:           ## the binary in an image FROM scratch, for the Docker engine t
 
 browser:         ## people at the pages, in a real Chromium
 	.ci/chromium env CI_REQUIRE_CHROMIUM=1 go test -count=1 -v ./contracttests/browser | $(FIGURES)
+
+conformance:     ## the official MCP suite and clients, through the real edge
+	.ci/conformance go test -count=1 -timeout 20m -v ./contracttests/mcp | $(FIGURES)

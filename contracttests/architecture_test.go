@@ -80,7 +80,7 @@ var owners = map[string][]string{
 	"github.com/go-json-experiment/json":     {"connector", "connector/internal", "connector/manifest", "connector/toolshape", "connector/transport/profiles", "credentials", "tickets", "mcpexpose", "mcpexpose/edge", "bench"},
 	"github.com/spf13/cobra":                 {"cmd/drawbridge"},
 	"go.opentelemetry.io/otel":               {"telemetry"},
-	"github.com/modelcontextprotocol/go-sdk": {"mcpexpose", "contracttests/mcp"},
+	"github.com/modelcontextprotocol/go-sdk": {"mcpexpose"},
 	"github.com/coreos/go-oidc":              {"mcpexpose/edge", "console"},
 	"github.com/chromedp/chromedp":           {"contracttests/browser"},
 	"github.com/chromedp/cdproto":            {"contracttests/browser"},

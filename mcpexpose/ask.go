@@ -25,7 +25,7 @@ const (
 // askPerson turns a refusal that a person can lift into a link for that person, if
 // the client can open one. It returns nil when the refusal has to do.
 func (s *Server) askPerson(ctx context.Context, id edge.Identity, r round, t shown, result connector.Result) (*mcp.CallToolResult, error) {
-	if s.Links == nil || result.Error == nil || !opensURLs(r.capabilities) || declined(r.answers) {
+	if s.Links == nil || result.Error == nil || !opensURLs(r.capabilities()) || declined(r.answers) {
 		return nil, nil
 	}
 	var purpose, message, link string
@@ -113,7 +113,7 @@ func (a Asker) ask(ctx context.Context, r round, payload []byte, inputs mcp.Inpu
 	if !ok {
 		return "", errNoIdentity
 	}
-	if err := capable(r.capabilities, inputs); err != nil {
+	if err := capable(r.capabilities(), inputs); err != nil {
 		return "", err
 	}
 	if r.version < modernEra { // the SDK asks such a client itself and keeps no state

@@ -20,14 +20,18 @@ const instructions = "Tools act on connected systems in the name of the signed-i
 
 // build makes a server for a set of tools. It must not keep who asked for it.
 func (s *Server) build(tools []shown) (*mcp.Server, error) {
-	server := mcp.NewServer(&mcp.Implementation{Name: "drawbridge", Title: "Drawbridge", Version: s.Version}, &mcp.ServerOptions{
+	options := &mcp.ServerOptions{
 		Instructions: instructions, Logger: s.Logger,
 		Capabilities: s.capabilities(),
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 			c.CacheScope = "private" // lists and resources are one person's
 			c.TTLMs = listTTL
 		},
-	})
+	}
+	if s.Native != nil && s.Native.Options != nil {
+		s.Native.Options(options)
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "drawbridge", Title: "Drawbridge", Version: s.Version}, options)
 	server.AddReceivingMiddleware(s.guard)
 	for _, t := range tools {
 		tool, err := describe(t)
@@ -41,7 +45,7 @@ func (s *Server) build(tools []shown) (*mcp.Server, error) {
 	s.addResources(server, tools)
 	s.addPrompts(server, tools)
 	if s.Native != nil {
-		s.Native(server, Asker{s})
+		s.Native.Add(server, Asker{s})
 	}
 	return server, nil
 }

@@ -74,14 +74,14 @@ func TestAHandlerThatBreaksIsACleanError(t *testing.T) {
 // Guarantee: MCP5
 func TestNativeHandlersThatBreak(t *testing.T) {
 	h := newHouse(t, func(c *Config) {
-		c.Native = func(s *mcp.Server, _ Asker) {
+		c.Native = &Native{Add: func(s *mcp.Server, _ Asker) {
 			schema := json.RawMessage(`{"type":"object"}`)
 			s.AddTool(&mcp.Tool{Name: "nothing", InputSchema: schema}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, nil })
 			s.AddTool(&mcp.Tool{Name: "secret", InputSchema: schema}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 				return nil, errors.New("dial postgres://user:tok-4711@db")
 			})
 			s.AddResource(&mcp.Resource{URI: "test://nothing", Name: "nothing"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) { return nil, nil })
-		}
+		}}
 	})
 	for _, era := range eras {
 		s := h.client(alice, era, nil)

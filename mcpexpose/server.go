@@ -69,8 +69,9 @@ type Config struct {
 	Prompts  []Prompt
 
 	// Native adds features written against the SDK to every server. They pass the
-	// same recovery and get request state from Asker. For tests of the protocol.
-	Native func(*mcp.Server, Asker)
+	// same recovery and get request state from Asker. For tests of the protocol; nil:
+	// there are none.
+	Native *Native
 
 	// InlineBytes is the largest data that a result carries; what is larger is
 	// kept as an artifact for ArtifactTTL. Zero: 256 KiB and 15 minutes.
@@ -83,6 +84,12 @@ type Config struct {
 	Servers int
 	// SessionTimeout ends idle sessions of the older era. Zero: 15 minutes.
 	SessionTimeout time.Duration
+}
+
+// Native is features of the SDK's own.
+type Native struct {
+	Options func(*mcp.ServerOptions) // nil: as they are
+	Add     func(*mcp.Server, Asker)
 }
 
 // Server serves all mounts. It is safe for concurrent use.

@@ -32,19 +32,19 @@ type round struct {
 	args         []byte
 	state        string
 	answers      mcp.InputResponseMap
-	capabilities *mcp.ClientCapabilities
+	capabilities func() *mcp.ClientCapabilities // reading them is dear
 	version      string
 }
 
 func toolRound(req *mcp.CallToolRequest) round {
 	return round{"tools/call", req.Params.Name, req.Params.Arguments, req.Params.RequestState, req.Params.InputResponses,
-		req.ClientCapabilities(), req.ProtocolVersion()}
+		req.ClientCapabilities, req.ProtocolVersion()}
 }
 
 func promptRound(req *mcp.GetPromptRequest) round {
 	args, _ := json.Marshal(req.Params.Arguments) // a map of texts
 	return round{"prompts/get", req.Params.Name, args, req.Params.RequestState, req.Params.InputResponses,
-		req.ClientCapabilities(), req.ProtocolVersion()}
+		req.ClientCapabilities, req.ProtocolVersion()}
 }
 
 // claims are what is sealed into a request state.
