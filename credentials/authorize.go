@@ -171,7 +171,7 @@ func (s *Service) Authorize(ctx context.Context, c connector.Connection, rejecte
 func (s *Service) read(ctx context.Context, key recordKey, principal connector.PrincipalID) (*record, error) {
 	r := &record{key: key, principal: principal}
 	var hasRefresh, forced, issued, expires, next int64
-	err := s.db.QueryRow(ctx, `SELECT c.provider_id, c.client_id, c.issuer, c.status, c.reason, c.authz_version,
+	err := s.db.QueryRowFor(ctx, scope(key.tenant), `SELECT c.provider_id, c.client_id, c.issuer, c.status, c.reason, c.authz_version,
 		t.version, t.has_refresh, t.forced, t.issued_at, t.access_exp, t.next_attempt_at, t.last_code
 		FROM cred_connections c JOIN cred_tokens t ON t.tenant_id = c.tenant_id AND t.connection_id = c.id
 		WHERE c.tenant_id = ? AND c.id = ? AND c.principal_id = ?`,
@@ -205,7 +205,7 @@ func (s *Service) unseal(ctx context.Context, r *record) (Secret, error) {
 		return kept.access, nil
 	}
 	var sealed []byte
-	err := s.db.QueryRow(ctx, `SELECT sealed FROM cred_tokens WHERE tenant_id = ? AND connection_id = ? AND version = ?`,
+	err := s.db.QueryRowFor(ctx, scope(r.key.tenant), `SELECT sealed FROM cred_tokens WHERE tenant_id = ? AND connection_id = ? AND version = ?`,
 		string(r.key.tenant), string(r.key.connection), r.version).Scan(&sealed)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Secret{}, err
@@ -232,7 +232,7 @@ func (s *Service) openRecord(ctx context.Context, r *record, sealed []byte) (pai
 		return p, err
 	}
 	var again []byte
-	if readErr := s.db.QueryRow(ctx, `SELECT sealed FROM cred_tokens WHERE tenant_id = ? AND connection_id = ? AND version = ?`,
+	if readErr := s.db.QueryRowFor(ctx, scope(r.key.tenant), `SELECT sealed FROM cred_tokens WHERE tenant_id = ? AND connection_id = ? AND version = ?`,
 		string(r.key.tenant), string(r.key.connection), r.version).Scan(&again); readErr != nil || bytes.Equal(again, sealed) {
 		return pair{}, err
 	}

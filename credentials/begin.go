@@ -218,7 +218,7 @@ func (s *Service) renewing(ctx context.Context, caller connector.Caller, w wish,
 		return nil, nil, nil, notConnected()
 	}
 	var requested, granted, old string
-	err = s.db.QueryRow(ctx, `SELECT requested_scopes, granted_scopes, wanted FROM cred_connections
+	err = s.db.QueryRowFor(ctx, scope(caller.Tenant), `SELECT requested_scopes, granted_scopes, wanted FROM cred_connections
 		WHERE tenant_id = ? AND id = ? AND principal_id = ? AND provider_id = ? AND status NOT IN ('disconnecting', 'disconnected')`,
 		string(caller.Tenant), string(w.connection), string(caller.Principal), w.provider).Scan(&requested, &granted, &old)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -249,7 +249,7 @@ func (s *Service) open(ctx context.Context, t *transaction, stateHash []byte) er
 		return err
 	}
 	for range 2 * maxOpen {
-		err := s.db.Update(ctx, func(tx *store.Tx) error {
+		err := s.db.UpdateFor(ctx, scope(t.tenant), func(tx *store.Tx) error {
 			now, err := tx.Now(ctx)
 			if err != nil {
 				return err

@@ -61,7 +61,7 @@ type replica struct {
 func each(t *testing.T, fn func(b *bench)) {
 	t.Helper()
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, d storetest.Database) { fn(newBench(t, d, sandbox.Config{})) })
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) { fn(newBench(t, d, sandbox.Config{})) })
 }
 
 func newBench(t *testing.T, d storetest.Database, c sandbox.Config) *bench {
@@ -206,7 +206,7 @@ func (b *bench) expire(c connector.Connection) {
 
 func (b *bench) exec(query string, args ...any) {
 	b.t.Helper()
-	err := b.db.Update(context.Background(), func(tx *store.Tx) error {
+	err := b.db.UpdateFor(context.Background(), store.AllTenants(), func(tx *store.Tx) error {
 		_, err := tx.Exec(context.Background(), query, args...)
 		return err
 	})
@@ -218,7 +218,7 @@ func (b *bench) exec(query string, args ...any) {
 func (b *bench) number(query string, args ...any) int64 {
 	b.t.Helper()
 	var n int64
-	if err := b.db.QueryRow(context.Background(), query, args...).Scan(&n); err != nil {
+	if err := b.db.QueryRowFor(context.Background(), store.AllTenants(), query, args...).Scan(&n); err != nil {
 		b.t.Fatalf("%s: %v", query, err)
 	}
 	return n

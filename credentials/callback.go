@@ -73,7 +73,7 @@ func issuerFits(t *transaction, q url.Values) bool {
 // burns it if it exists: a state in the wrong hands has leaked, or somebody was
 // sent a link to bind their account to a stranger's sign-in.
 func (s *Service) foreign(ctx context.Context, caller connector.Caller, stateHash []byte) error {
-	err := s.db.Update(ctx, func(tx *store.Tx) error {
+	err := s.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE cred_transactions SET status = 'failed', result = 'foreign_callback', verifier = NULL
 			WHERE state_hash = ? AND status = 'open'`, stateHash)
 		return err
@@ -100,14 +100,14 @@ func (s *Service) alreadyUsed(t *transaction) error {
 // SHA-256 values in an index, which tells a guesser nothing.
 func (s *Service) readTransaction(ctx context.Context, tenant connector.TenantID, stateHash []byte) (*transaction, error) {
 	t := &transaction{tenant: tenant}
-	return t, scanTransaction(s.db.QueryRow(ctx, transactionQuery+` AND state_hash = ?`, string(tenant), stateHash), t)
+	return t, scanTransaction(s.db.QueryRowFor(ctx, scope(tenant), transactionQuery+` AND state_hash = ?`, string(tenant), stateHash), t)
 }
 
 const transactionQuery = `SELECT id, mode, principal_id, browser_hash, provider_id, client_id, issuer, iss_advertised, token_url,
 	redirect_uri, resource, scopes, wanted, reconnect, verifier, status, result, connection_id, expires_at, poll_at, poll_interval
 	FROM cred_transactions WHERE tenant_id = ?`
 
-func scanTransaction(row scanner, t *transaction) error {
+func scanTransaction(row store.Scanner, t *transaction) error {
 	var advertised, expires, poll, interval int64
 	var scopes, wanted string
 	err := row.Scan(&t.id, &t.mode, &t.principal, &t.browserHash, &t.provider, &t.client, &t.issuer, &advertised, &t.tokenURL,
@@ -121,7 +121,7 @@ var errNotOpen = errors.New("transaction is not in the expected state")
 
 // closeTransaction moves a sign-in on by compare-and-swap.
 func (s *Service) closeTransaction(ctx context.Context, t *transaction, from, to, result string) error {
-	return s.db.Update(ctx, func(tx *store.Tx) error {
+	return s.db.UpdateFor(ctx, scope(t.tenant), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err

@@ -53,7 +53,7 @@ func (s *Service) commit(ctx context.Context, p *Provider, c *claim, a answer, r
 func (s *Service) storeRenewed(ctx context.Context, p *Provider, c *claim, a answer, sealed []byte, refused bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Lease)
 	defer cancel()
-	err := s.db.Update(ctx, func(tx *store.Tx) error {
+	err := s.db.UpdateFor(ctx, scope(c.key.tenant), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -88,7 +88,7 @@ func (s *Service) storeRenewed(ctx context.Context, p *Provider, c *claim, a ans
 	}
 	// Or an earlier try of ours did commit and its answer was lost.
 	var version, lease int64
-	if err := s.db.QueryRow(ctx, `SELECT version, lease_tok FROM cred_tokens WHERE tenant_id = ? AND connection_id = ?`,
+	if err := s.db.QueryRowFor(ctx, scope(c.key.tenant), `SELECT version, lease_tok FROM cred_tokens WHERE tenant_id = ? AND connection_id = ?`,
 		string(c.key.tenant), string(c.key.connection)).Scan(&version, &lease); err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (s *Service) scopesAfterRefresh(ctx context.Context, tx *store.Tx, now time
 func (s *Service) fenced(ctx context.Context, p *Provider, c *claim, late pair) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Lease)
 	defer cancel()
-	return storage(s.db.Update(ctx, func(tx *store.Tx) error {
+	return storage(s.db.UpdateFor(ctx, scope(c.key.tenant), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err

@@ -59,10 +59,8 @@ type View struct {
 const connectionColumns = `id, principal_id, provider_id, profile, ext_issuer, ext_subject, ext_login, ext_organisation,
 	status, reason, authz_version, requested_scopes, granted_scopes, resources, notes, created_at, updated_at`
 
-type scanner interface{ Scan(...any) error }
-
 // scanConnection reads connectionColumns, then more.
-func scanConnection(row scanner, tenant connector.TenantID, v *View, more ...any) error {
+func scanConnection(row store.Scanner, tenant connector.TenantID, v *View, more ...any) error {
 	var requested, granted, resources, notes string
 	var created, updated int64
 	c := &v.Connection
@@ -86,23 +84,17 @@ func (s *Service) Resolve(ctx context.Context, caller connector.Caller, provider
 	if !storable(string(caller.Connection)) || !storable(provider) {
 		return connector.Connection{}, notConnected()
 	}
-	rows, err := s.db.Query(ctx, `SELECT `+connectionColumns+` FROM cred_connections
+	var found []View
+	err := s.db.EachFor(ctx, scope(caller.Tenant), func(row store.Scanner) error {
+		var v View
+		err := scanConnection(row, caller.Tenant, &v)
+		found = append(found, v)
+		return err
+	}, `SELECT `+connectionColumns+` FROM cred_connections
 		WHERE tenant_id = ? AND principal_id = ? AND provider_id = ? AND (? = '' OR id = ?4)
 		AND status NOT IN ('disconnecting', 'disconnected') LIMIT 2`,
 		string(caller.Tenant), string(caller.Principal), provider, string(caller.Connection))
 	if err != nil {
-		return connector.Connection{}, storage(err)
-	}
-	defer rows.Close()
-	var found []View
-	for rows.Next() {
-		var v View
-		if err := scanConnection(rows, caller.Tenant, &v); err != nil {
-			return connector.Connection{}, storage(err)
-		}
-		found = append(found, v)
-	}
-	if err := rows.Err(); err != nil {
 		return connector.Connection{}, storage(err)
 	}
 	switch {
@@ -127,7 +119,7 @@ func (s *Service) Current(ctx context.Context, c connector.Connection) error {
 	var status Status
 	var reason Reason
 	var authz int64
-	err := s.db.QueryRow(ctx, `SELECT status, reason, authz_version FROM cred_connections
+	err := s.db.QueryRowFor(ctx, scope(c.Tenant), `SELECT status, reason, authz_version FROM cred_connections
 		WHERE tenant_id = ? AND id = ? AND principal_id = ?`, string(c.Tenant), string(c.ID), string(c.Principal)).Scan(&status, &reason, &authz)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -173,7 +165,7 @@ func (s *Service) Show(ctx context.Context, caller connector.Caller, id connecto
 
 func (s *Service) views(ctx context.Context, caller connector.Caller, query string, more ...any) ([]View, error) {
 	var out []View
-	err := s.db.View(ctx, func(tx *store.Tx) error {
+	err := s.db.ViewFor(ctx, scope(caller.Tenant), func(tx *store.Tx) error {
 		rows, err := tx.Query(ctx, query, append([]any{string(caller.Tenant), string(caller.Principal)}, more...)...)
 		if err != nil {
 			return err

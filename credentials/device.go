@@ -156,7 +156,7 @@ func (s *Service) storeCode(ctx context.Context, t *transaction, d deviceAnswer)
 	if told := lifetime(d.Interval); told > 0 {
 		t.pollInterval = min(told, devicePollCap)
 	}
-	return s.db.Update(ctx, func(tx *store.Tx) error {
+	return s.db.UpdateFor(ctx, scope(t.tenant), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -201,7 +201,7 @@ func (s *Service) PollDevice(ctx context.Context, caller connector.Caller, id st
 	t := &transaction{tenant: caller.Tenant}
 	err := sql.ErrNoRows
 	if storable(id) {
-		err = scanTransaction(s.db.QueryRow(ctx, transactionQuery+` AND id = ? AND principal_id = ? AND mode = 'device'`,
+		err = scanTransaction(s.db.QueryRowFor(ctx, scope(caller.Tenant), transactionQuery+` AND id = ? AND principal_id = ? AND mode = 'device'`,
 			string(caller.Tenant), id, string(caller.Principal)), t)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
@@ -230,7 +230,7 @@ func (s *Service) PollDevice(ctx context.Context, caller connector.Caller, id st
 // one asks nobody else does: two answers would mean that one of them got the
 // tokens and the other a refusal.
 func (s *Service) claimPoll(ctx context.Context, t *transaction) (wait time.Duration, err error) {
-	err = s.db.Update(ctx, func(tx *store.Tx) error {
+	err = s.db.UpdateFor(ctx, scope(t.tenant), func(tx *store.Tx) error {
 		wait = 0
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -307,7 +307,7 @@ func (s *Service) poll(ctx context.Context, t *transaction, identify Identify) (
 
 // pollLater gives the turn back.
 func (s *Service) pollLater(ctx context.Context, t *transaction, interval time.Duration) (DevicePoll, error) {
-	err := s.db.Update(ctx, func(tx *store.Tx) error {
+	err := s.db.UpdateFor(ctx, scope(t.tenant), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err

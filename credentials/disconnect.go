@@ -85,7 +85,7 @@ func (s *Service) Disconnect(ctx context.Context, caller connector.Caller, id co
 }
 
 func (s *Service) stopConnection(ctx context.Context, caller connector.Caller, id connector.ConnectionID, reason string) error {
-	return s.db.Update(ctx, func(tx *store.Tx) error {
+	return s.db.UpdateFor(ctx, scope(caller.Tenant), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err

@@ -78,7 +78,7 @@ func (s *Service) fail(ctx context.Context, c *claim, a answer) (done bool, err 
 	defer cancel()
 	var v verdict
 	fenced := false
-	err = s.db.Update(ctx, func(tx *store.Tx) error {
+	err = s.db.UpdateFor(ctx, scope(c.key.tenant), func(tx *store.Tx) error {
 		fenced = false
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -121,7 +121,7 @@ func (s *Service) fail(ctx context.Context, c *claim, a answer) (done bool, err 
 // lose ends a connection that can't be renewed, unless it has moved on.
 func (s *Service) lose(ctx context.Context, r *record, reason Reason) error {
 	moved := false
-	err := s.db.Update(ctx, func(tx *store.Tx) error {
+	err := s.db.UpdateFor(ctx, scope(r.key.tenant), func(tx *store.Tx) error {
 		moved = false
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -150,7 +150,7 @@ func (s *Service) lose(ctx context.Context, r *record, reason Reason) error {
 
 // quarantine ends a connection whose record does not open where it lies.
 func (s *Service) quarantine(ctx context.Context, r *record) error {
-	err := s.db.Update(ctx, func(tx *store.Tx) error {
+	err := s.db.UpdateFor(ctx, scope(r.key.tenant), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err

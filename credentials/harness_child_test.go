@@ -185,7 +185,7 @@ func childCall(ctx context.Context, patience time.Duration, s *Service, guarded 
 // whether one of them is a replay already.
 func holding(ctx context.Context, db *store.DB, owner string) (held int, replay bool, err error) {
 	var unknown int
-	err = db.QueryRow(ctx, `SELECT count(*), coalesce(max(unknown_count), 0) FROM cred_tokens WHERE phase = 'claimed' AND lease_owner = ?`, owner).Scan(&held, &unknown)
+	err = db.QueryRowFor(ctx, store.AllTenants(), `SELECT count(*), coalesce(max(unknown_count), 0) FROM cred_tokens WHERE phase = 'claimed' AND lease_owner = ?`, owner).Scan(&held, &unknown)
 	return held, unknown > 0, err
 }
 

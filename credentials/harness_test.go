@@ -106,7 +106,7 @@ func TestRefreshHarness(t *testing.T) {
 			if !full {
 				t.Parallel()
 			}
-			storetest.Each(t, func(t *testing.T, d storetest.Database) {
+			storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 				h := newHarness(t, d, s)
 				h.small = !full
 				h.run()

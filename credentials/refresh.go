@@ -150,7 +150,7 @@ func (s *Service) claim(ctx context.Context, r *record, w *watch) (*claim, error
 	c := &claim{record: r, started: time.Now()}
 	var sealed []byte
 	var answered, granted, asked string
-	err := s.db.Update(ctx, func(tx *store.Tx) error {
+	err := s.db.UpdateFor(ctx, scope(r.key.tenant), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -235,7 +235,7 @@ func (s *Service) spend(ctx context.Context, p *Provider, c *claim, refused bool
 func (s *Service) release(ctx context.Context, c *claim, why string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Guard)
 	defer cancel()
-	err := s.db.Update(ctx, func(tx *store.Tx) error {
+	err := s.db.UpdateFor(ctx, scope(c.key.tenant), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err

@@ -17,7 +17,7 @@ func (b *bench) status(c connector.Connection) (Status, Reason) {
 	b.t.Helper()
 	var s Status
 	var r Reason
-	if err := b.db.QueryRow(context.Background(), `SELECT status, reason FROM cred_connections WHERE tenant_id = ? AND id = ?`,
+	if err := b.db.QueryRowFor(context.Background(), store.AllTenants(), `SELECT status, reason FROM cred_connections WHERE tenant_id = ? AND id = ?`,
 		string(c.Tenant), string(c.ID)).Scan(&s, &r); err != nil {
 		b.t.Fatal(err)
 	}

@@ -128,20 +128,14 @@ func (s *Service) resealColumn(ctx context.Context, c *sealedColumn) (int, error
 }
 
 func (s *Service) sealedPage(ctx context.Context, c *sealedColumn, after sealedRow, limit int) ([]sealedRow, error) {
-	rows, err := s.db.Query(ctx, c.page, after.tenant, after.id, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var out []sealedRow
-	for rows.Next() {
+	err := s.db.EachFor(ctx, store.AllTenants(), func(row store.Scanner) error {
 		var r sealedRow
-		if err := rows.Scan(&r.tenant, &r.id, &r.sealed, &r.a, &r.b, &r.version); err != nil {
-			return nil, err
-		}
+		err := row.Scan(&r.tenant, &r.id, &r.sealed, &r.a, &r.b, &r.version)
 		out = append(out, r)
-	}
-	return out, rows.Err()
+		return err
+	}, c.page, after.tenant, after.id, limit)
+	return out, err
 }
 
 // resealRow replaces exactly the bytes that were read: whoever changed the row
@@ -161,7 +155,7 @@ func (s *Service) resealRow(ctx context.Context, c *sealedColumn, r *sealedRow) 
 		return false, err
 	}
 	var n int64
-	err = s.db.Update(ctx, func(tx *store.Tx) error {
+	err = s.db.UpdateFor(ctx, scope(connector.TenantID(r.tenant)), func(tx *store.Tx) error {
 		var err error
 		n, err = tx.Exec(ctx, c.update, sealed, r.tenant, r.id, r.sealed)
 		return err
@@ -174,7 +168,7 @@ func (s *Service) resealRow(ctx context.Context, c *sealedColumn, r *sealedRow) 
 // concerned. Values that are not sealed at all are counted under 0.
 func (s *Service) SealedBy(ctx context.Context) (map[uint32]int, error) {
 	out := make(map[uint32]int)
-	err := s.db.View(ctx, func(tx *store.Tx) error {
+	err := s.db.ViewFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		for _, c := range sealedColumns {
 			if err := countKeys(ctx, tx, c.count, out); err != nil {
 				return err

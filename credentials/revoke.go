@@ -21,37 +21,32 @@ const (
 // PumpRevocations sends what is due in the outbox of revocations and returns
 // how many it tried. Call it now and then; any number of processes may.
 func (s *Service) PumpRevocations(ctx context.Context) (int, error) {
-	return s.pumpDue(ctx, `SELECT tenant_id, id, connection_id, provider_id, kind, tries, next_at, give_up_at FROM cred_revocations
+	return s.pumpDue(ctx, store.AllTenants(), `SELECT tenant_id, id, connection_id, provider_id, kind, tries, next_at, give_up_at FROM cred_revocations
 		WHERE state = 'pending' AND next_at <= ? ORDER BY next_at, kind DESC LIMIT ?`, pumpBatch)
 }
 
 // pump sends what is due for one connection.
 func (s *Service) pump(ctx context.Context, key recordKey) error {
-	_, err := s.pumpDue(ctx, `SELECT tenant_id, id, connection_id, provider_id, kind, tries, next_at, give_up_at FROM cred_revocations
+	_, err := s.pumpDue(ctx, scope(key.tenant), `SELECT tenant_id, id, connection_id, provider_id, kind, tries, next_at, give_up_at FROM cred_revocations
 		WHERE state = 'pending' AND next_at <= ? AND tenant_id = ? AND connection_id = ? ORDER BY kind DESC`, string(key.tenant), string(key.connection))
 	return err
 }
 
-func (s *Service) pumpDue(ctx context.Context, query string, args ...any) (int, error) {
+func (s *Service) pumpDue(ctx context.Context, whose store.Scope, query string, args ...any) (int, error) {
 	now, err := s.db.Now(ctx)
 	if err != nil {
 		return 0, storage(err)
 	}
-	rows, err := s.db.Query(ctx, query, append([]any{millis(now)}, args...)...)
-	if err != nil {
-		return 0, storage(err)
-	}
 	var due []revocation
-	for rows.Next() {
+	err = s.db.EachFor(ctx, whose, func(row store.Scanner) error {
 		var r revocation
 		var giveUp int64
-		if err := rows.Scan(&r.tenant, &r.id, &r.connection, &r.provider, &r.kind, &r.tries, &r.nextAt, &giveUp); err != nil {
-			return 0, errors.Join(storage(err), rows.Close())
-		}
+		err := row.Scan(&r.tenant, &r.id, &r.connection, &r.provider, &r.kind, &r.tries, &r.nextAt, &giveUp)
 		r.giveUpAt = fromMillis(giveUp)
 		due = append(due, r)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return err
+	}, query, append([]any{millis(now)}, args...)...)
+	if err != nil {
 		return 0, storage(err)
 	}
 	tried := 0
@@ -77,7 +72,7 @@ func (s *Service) pumpDue(ctx context.Context, query string, args ...any) (int, 
 // came of it. A process that dies in between leaves a row that is due again.
 func (s *Service) revokeOne(ctx context.Context, r revocation) (mine bool, err error) {
 	var now time.Time
-	err = s.db.Update(ctx, func(tx *store.Tx) error {
+	err = s.db.UpdateFor(ctx, scope(r.tenant), func(tx *store.Tx) error {
 		mine = false
 		var err error
 		if now, err = tx.Now(ctx); err != nil {
@@ -150,7 +145,7 @@ func (s *Service) sendRevocation(ctx context.Context, r revocation) (StepState, 
 // settleRevocation records a try, and that the connection is disconnected when
 // nothing of it is pending any more.
 func (s *Service) settleRevocation(ctx context.Context, r revocation, state StepState, code string, wait time.Duration) error {
-	return s.db.Update(ctx, func(tx *store.Tx) error {
+	return s.db.UpdateFor(ctx, scope(r.tenant), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -181,7 +176,7 @@ func (s *Service) keepForCleanup(ctx context.Context, t *transaction, p *Provide
 		return nil, nil
 	}
 	var ids []string
-	err := s.db.Update(ctx, func(tx *store.Tx) error {
+	err := s.db.UpdateFor(ctx, scope(t.tenant), func(tx *store.Tx) error {
 		ids = nil
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -205,7 +200,7 @@ func (s *Service) keepForCleanup(ctx context.Context, t *transaction, p *Provide
 // giveBack makes a kept grant due at once and tries to revoke it.
 func (s *Service) giveBack(ctx context.Context, tenant connector.TenantID, ids []string) {
 	var owner connector.ConnectionID
-	err := s.db.Update(ctx, func(tx *store.Tx) error {
+	err := s.db.UpdateFor(ctx, scope(tenant), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err

@@ -92,32 +92,38 @@ func (b *bench) dump() map[string]string {
 	b.t.Helper()
 	var all strings.Builder
 	for _, table := range []string{"cred_connections", "cred_tokens", "cred_transactions", "cred_attempts", "cred_revocations", "cred_audit"} {
-		rows, err := b.db.Query(context.Background(), `SELECT * FROM `+table)
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		columns, err := rows.Columns()
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		for rows.Next() {
-			values := make([]any, len(columns))
-			for i := range values {
-				values[i] = new(any)
+		err := b.db.ViewFor(context.Background(), store.AllTenants(), func(tx *store.Tx) error {
+			rows, err := tx.Query(context.Background(), `SELECT * FROM `+table)
+			if err != nil {
+				return err
 			}
-			if err := rows.Scan(values...); err != nil {
-				b.t.Fatal(err)
+			defer rows.Close()
+			columns, err := rows.Columns()
+			if err != nil {
+				return err
 			}
-			for _, v := range values {
-				if raw, ok := (*v.(*any)).([]byte); ok {
-					all.Write(raw)
-				} else {
-					fmt.Fprint(&all, *v.(*any))
+			for rows.Next() {
+				values := make([]any, len(columns))
+				for i := range values {
+					values[i] = new(any)
 				}
-				all.WriteByte('\n')
+				if err := rows.Scan(values...); err != nil {
+					return err
+				}
+				for _, v := range values {
+					if raw, ok := (*v.(*any)).([]byte); ok {
+						all.Write(raw)
+					} else {
+						fmt.Fprint(&all, *v.(*any))
+					}
+					all.WriteByte('\n')
+				}
 			}
+			return rows.Err()
+		})
+		if err != nil {
+			b.t.Fatal(err)
 		}
-		rows.Close()
 	}
 	out := map[string]string{"database": all.String()}
 	if b.d.Engine == store.SQLite {

@@ -202,6 +202,9 @@ func (c *clock) now(ctx context.Context) (time.Time, error) {
 	return at.Add(time.Since(before)), nil
 }
 
+// scope is the second wall around a tenant's rows; see store.Scope.
+func scope(tenant connector.TenantID) store.Scope { return store.Tenant(string(tenant)) }
+
 func millis(t time.Time) int64 { return t.UnixMilli() }
 
 // fromMillis is the zero time for 0, which the tables use for "none".

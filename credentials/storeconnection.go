@@ -26,7 +26,7 @@ func (s *Service) storeConnection(ctx context.Context, t *transaction, p *Provid
 	if err != nil {
 		return "", 0, err
 	}
-	err = s.db.Update(ctx, func(tx *store.Tx) error {
+	err = s.db.UpdateFor(ctx, scope(t.tenant), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
