@@ -4,7 +4,7 @@ FIGURES := go run ./bench/figures
 
 # Every target exits non-zero when it falls short. Figures come last, each on a
 # line that begins with "figure:".
-.PHONY: test check race lint postgres gitea bench flood refresh-harness crash-matrix storm demo image
+.PHONY: test check race lint postgres gitea bench flood refresh-harness crash-matrix storm demo image browser conformance kill docker
 
 test:            ## what the README names: needs only Go
 	go test ./...
@@ -20,7 +20,7 @@ lint:
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 
 postgres:        ## the same tests on a private PostgreSQL
-	.ci/postgres env CI_REQUIRE_POSTGRES=1 go test -race -count=1 ./store/... ./quotas/... ./operations/... ./credentials/... ./host/... ./contracttests/scenarios/...
+	.ci/postgres env CI_REQUIRE_POSTGRES=1 go test -race -count=1 ./store/... ./quotas/... ./operations/... ./credentials/... ./host/... ./webhooks/... ./console/... ./contracttests/scenarios/...
 
 gitea:           ## the main job against a real Gitea
 	.ci/gitea env CI_REQUIRE_GITEA=1 go test -race -count=1 ./contracttests/gitea
@@ -55,3 +55,10 @@ browser:         ## people at the pages, in a real Chromium
 
 conformance:     ## the official MCP suite and clients, through the real edge
 	.ci/conformance go test -count=1 -timeout 20m -v ./contracttests/mcp | $(FIGURES)
+
+kill:            ## receiving processes die at random; what was acknowledged is there, once
+	.ci/postgres env CI_REQUIRE_POSTGRES=1 DRAWBRIDGE_KILL=full go test -count=1 -timeout 20m -v -run 'TestKill|TestWorkerProcesses' ./webhooks/... | $(FIGURES)
+
+docker:          ## the sandbox and the product in containers FROM scratch, and the vendors' own types
+	.ci/docker bash -c 'env CI_REQUIRE_DOCKER=1 go test -C contracttests/sandbox/docker -count=1 -v ./... && $(MAKE) image' | $(FIGURES)
+	go test -C connector/toolshape/vendortypes -count=1 ./...

@@ -72,6 +72,7 @@ func TestTheSameOrganisationInsideAndOutside(t *testing.T) {
 			if tc.name == "container" {
 				nothingLeft(t, org.Digest)
 			}
+			t.Logf("figure: sandbox as a %s: read, approved create and lost answer passed", tc.name)
 		})
 	}
 }
