@@ -77,18 +77,22 @@ func (s *Server) answer(ctx context.Context, id edge.Identity, t shown, result c
 	}{Result: result}
 	if len(result.Data) > s.InlineBytes {
 		a, err := s.keep(ctx, id, t, result.Data)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			out.Data, out.Artifact = nil, a
+			out.Summary += "; the data is too large to be inlined and is kept as a resource for a while"
+		} else {
+			if !errors.Is(err, errNotKept) {
+				s.Logger.Error("no artifact", "tool", t.name(), "err", err)
+			}
+			out.Result = s.tooLarge(result)
 		}
-		out.Data, out.Artifact = nil, a
-		out.Summary += "; the data is too large to be inlined and is kept as a resource for a while"
 	}
 	// The SDK writes out as it is; what it could not write would be its fault to tell.
 	if len(out.Data) > 0 && !json.Valid(out.Data) {
 		return nil, errors.New("the data of a result is not JSON")
 	}
 	text, neutralized := render(out.Result)
-	failed := result.Status == connector.StatusError || result.Status == connector.StatusUnknown
+	failed := out.Status == connector.StatusError || out.Status == connector.StatusUnknown
 	r := &mcp.CallToolResult{StructuredContent: out, IsError: failed, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 	if out.Artifact != nil {
 		r.Content = append(r.Content, &mcp.ResourceLink{URI: out.Artifact.URI, Name: "result", MIMEType: "application/json", Size: &out.Artifact.Bytes})

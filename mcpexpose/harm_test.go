@@ -103,7 +103,7 @@ func TestNativeHandlersThatBreak(t *testing.T) {
 // Guarantee: RUN10
 func TestLargeDataIsKeptForItsCallerAlone(t *testing.T) {
 	big := `{"text":"` + strings.Repeat("x", 20<<20) + `"}`
-	h := newHouse(t, oneTool(func(_ context.Context, c connector.Call) connector.Result {
+	h := newHouse(t, func(c *Config) { c.Connections = oneConnection{} }, oneTool(func(_ context.Context, c connector.Call) connector.Result {
 		return connector.Result{CallID: c.ID, Tool: c.Tool, Status: connector.StatusSuccess, Summary: "Done", Data: json.RawMessage(big)}
 	}))
 	s := h.client(alice, modern, nil)

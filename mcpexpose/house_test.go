@@ -137,7 +137,7 @@ func newHouse(t testing.TB, change ...func(*Config)) *house {
 	t.Cleanup(func() { h.host.Close() })
 	runtime, _ := h.host.Runtime("sandbox")
 	config := Config{
-		Mounts: []Mount{{Name: "desk", Provider: "sandbox", Runtime: runtime}}, DB: h.host.DB, Keys: h.host.Keys, Links: h.pages, PersonWait: time.Millisecond,
+		Mounts: []Mount{{Name: "desk", Provider: "sandbox", Runtime: runtime}}, DB: h.host.DB, Keys: h.host.Keys, Links: h.pages, Connections: h.host.Credentials, PersonWait: time.Millisecond,
 		Logger:   slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Runbooks: []Runbook{{Name: "outcome-unknown", Version: "1", Title: "Unknown outcomes", Text: "# Look it up", Tools: []string{"tickets.create"}}},
 		Prompts: []Prompt{{Name: "triage", Title: "Triage", Doc: "Sorts tickets.", Text: "Look at {{query}}.", Tools: []string{"tickets.search"},

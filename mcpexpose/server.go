@@ -77,6 +77,9 @@ type Config struct {
 	// kept as an artifact for ArtifactTTL. Zero: 256 KiB and 15 minutes.
 	InlineBytes int
 	ArtifactTTL time.Duration
+	// Connections authorize each read of an artifact again. Nil: nothing is kept, and
+	// larger data is TOO_LARGE.
+	Connections connector.Connections
 	// PersonWait is how long a repeated call waits for a person to finish on a page
 	// that they agreed to open. Zero: 20 seconds.
 	PersonWait time.Duration

@@ -99,14 +99,17 @@ func (c *sets) get(key string, build func() (*mcp.Server, error)) (*mcp.Server, 
 // Effect says what a tool may do, if this caller may see it now. It is for the edge's
 // scope challenges, which must not tell a hidden tool from one that isn't there.
 func (s *Server) Effect(ctx context.Context, caller connector.Caller, tool string) (connector.Effect, bool) {
+	t, ok, _ := s.see(ctx, caller, tool) // after an error the list behind the edge fails as well, and says so
+	return t.def.Effect, ok
+}
+
+// see finds a tool among those that a caller may see now.
+func (s *Server) see(ctx context.Context, caller connector.Caller, tool string) (shown, bool, error) {
 	tools, err := s.visible(ctx, caller)
-	if err != nil {
-		return 0, false // the list behind the edge fails as well, and says so
-	}
 	for _, t := range tools {
 		if t.name() == tool {
-			return t.def.Effect, true
+			return t, true, err
 		}
 	}
-	return 0, false
+	return shown{}, false, err
 }
