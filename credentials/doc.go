@@ -56,6 +56,11 @@
 // An answer of status 500 and above never ends a connection, whatever it says.
 // In all but the second row an access token that still lives is still used.
 //
+// When three connections of one client fail in a row because the server does not
+// answer or does not know us any more, the rest is not sent there: renewals of
+// that issuer and client fail at once until a probe, or a sign-in, succeeds.
+// This never changes a connection.
+//
 // # The end
 //
 // [Service.Disconnect] stops all use in its first transaction and moves the

@@ -89,6 +89,7 @@ func (s *Service) complete(ctx context.Context, t *transaction, q url.Values, id
 // nil: nothing is left to ask.
 func (s *Service) keepGrant(ctx context.Context, t *transaction, p *Provider, a answer, identify Identify, ready func() error) (connector.Connection, string, error) {
 	var none connector.Connection
+	s.circuits.close(p.key())
 	tokens := pair{a.grant.access, a.grant.refresh}
 	pending, err := s.keepForCleanup(ctx, t, p, tokens)
 	if err != nil {

@@ -98,7 +98,14 @@ func (s *Service) refresh(ctx context.Context, from *record, refused bool) error
 		if p, err = s.provider(ctx, p.ID); err != nil {
 			return err
 		}
+		wait, probe := s.circuits.enter(p.key())
+		if wait > 0 {
+			return unavailable(wait, "the provider's token endpoint fails for everybody and is not asked at the moment")
+		}
 		c, err := s.claim(ctx, r, &w)
+		if err != nil || c == nil {
+			s.circuits.leave(p.key(), probe)
+		}
 		if err != nil {
 			return err
 		}
@@ -109,6 +116,7 @@ func (s *Service) refresh(ctx context.Context, from *record, refused bool) error
 			continue
 		}
 		done, err := s.spend(ctx, p, c, refused)
+		s.circuits.leave(p.key(), probe)
 		if done || err != nil {
 			return err
 		}
@@ -225,6 +233,7 @@ func (s *Service) spend(ctx context.Context, p *Provider, c *claim, refused bool
 		s.release(ctx, c, "abandoned")
 		return false, err
 	}
+	s.reportRenewal(ctx, p, c, a)
 	if a.class == classGranted {
 		return s.commit(ctx, p, c, a, refused)
 	}

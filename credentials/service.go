@@ -103,10 +103,11 @@ type Service struct {
 	providers map[string]*Provider
 	owner     string // names this Service in leases
 
-	flights singleflight.Group
-	meta    discovered
-	clock   clock
-	claimed func() // nil, or where a test holds a process up between claim and send
+	flights  singleflight.Group
+	meta     discovered
+	clock    clock
+	circuits circuits
+	claimed  func() // nil, or where a test holds a process up between claim and send
 
 	base context.Context // ends with Close
 	stop context.CancelFunc
@@ -130,6 +131,7 @@ func New(c Config) (*Service, error) {
 		provisional: make(map[connector.ConnectionID]provisional),
 	}
 	s.clock.db = c.DB
+	s.circuits = circuits{bad: make(map[clientKey]*circuit), base: s.backoff}
 	s.meta.found = make(map[string]found)
 	for _, p := range c.Providers {
 		if err := p.check(); err != nil {
