@@ -118,7 +118,10 @@ func (s *Service) stopConnection(ctx context.Context, caller connector.Caller, i
 		p := s.providers[provider]
 		at := place{caller.Tenant, id, issuer, client}
 		left := 0
-		tokens, err := s.openPair(sealed, at.tokens(version))
+		var tokens pair
+		if sealed != nil { // nil: Prune was first
+			tokens, err = s.openPair(sealed, at.tokens(version))
+		}
 		if err != nil {
 			// Stopping must not depend on keys or on an intact row.
 			err = s.insertRevocation(ctx, tx, revocation{tenant: caller.Tenant, connection: id, provider: provider, kind: kindAccess,

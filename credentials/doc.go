@@ -68,6 +68,10 @@
 // sends what is due (RFC 7009). Each step is reported by itself, and "revoked
 // at the provider" is never claimed without the provider's 200.
 //
+// [Service.Prune] lets go of what is over: the secrets of expired sign-ins at
+// once, records after Config.Keep, and the tokens of connections that nobody made
+// again for as long.
+//
 // # Errors
 //
 // CONNECTION_REQUIRED: absent, another tenant's or principal's (these answer

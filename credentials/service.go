@@ -56,6 +56,9 @@ type Config struct {
 	// CleanupDelay is when a grant that was received but not stored (a crash in
 	// between) is given back. Zero means 15 min.
 	CleanupDelay time.Duration
+	// Keep is how long what is over is kept before Prune lets it go. Zero means
+	// 90 days; less than a day is refused.
+	Keep time.Duration
 }
 
 func (c *Config) complete() error {
@@ -74,6 +77,7 @@ func (c *Config) complete() error {
 		{&c.HTTPTimeout, 10 * time.Second}, {&c.Lease, 30 * time.Second}, {&c.Guard, 5 * time.Second},
 		{&c.RetryBase, time.Second}, {&c.RetryCap, 5 * time.Minute},
 		{&c.TransactionTTL, 10 * time.Minute}, {&c.CleanupDelay, 15 * time.Minute},
+		{&c.Keep, 90 * 24 * time.Hour},
 	} {
 		if *d.value < 0 {
 			return errors.New("credentials: negative duration")
@@ -81,6 +85,11 @@ func (c *Config) complete() error {
 		if *d.value == 0 {
 			*d.value = d.zero
 		}
+	}
+	// Shorter, it would cut into limits that count what was, and into what a
+	// person comes back to see.
+	if c.Keep < 24*time.Hour {
+		return errors.New("credentials: what is over must be kept for a day at least")
 	}
 	// A holder that can still be waiting for the provider when its lease ends
 	// would let a second one send the same refresh token: measured, every
