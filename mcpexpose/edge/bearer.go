@@ -14,8 +14,13 @@ import (
 // maxToken is more than any token that fits into a request's header.
 const maxToken = 16 << 10
 
-// authenticate wants one bearer token, in the header alone (RFC 6750 section 2.1).
+// authenticate wants one bearer token, in the header alone (RFC 6750 section 2.1). In
+// an address it would lie in logs, and go on to what stands behind.
 func (e *Edge) authenticate(w http.ResponseWriter, r *http.Request) (Identity, bool) {
+	if q, err := url.ParseQuery(r.URL.RawQuery); err != nil || q.Has("access_token") {
+		e.challenge(w, http.StatusBadRequest, "invalid_request", "")
+		return Identity{}, false
+	}
 	given := r.Header.Values("Authorization")
 	if len(given) == 0 {
 		e.challenge(w, http.StatusUnauthorized, "", "")

@@ -67,6 +67,7 @@ type Edge struct {
 	Config
 	resource *url.URL
 	hosts    []string
+	origins  *http.CrossOriginProtection
 	rates    *rates
 }
 
@@ -92,7 +93,12 @@ func New(c Config) (*Edge, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	e := &Edge{Config: c, resource: u, rates: newRates(c.Limits)}
+	e := &Edge{Config: c, resource: u, rates: newRates(c.Limits), origins: http.NewCrossOriginProtection()}
+	for _, o := range append([]string{u.Scheme + "://" + u.Host}, c.Origins...) {
+		if err := e.origins.AddTrustedOrigin(o); err != nil {
+			return nil, errors.New("edge: an origin must be SCHEME://HOST, as browsers write it")
+		}
+	}
 	for _, h := range append([]string{u.Host}, c.Hosts...) {
 		e.hosts = append(e.hosts, plainHost(h, u.Scheme))
 	}
@@ -121,12 +127,6 @@ func plainHost(host, scheme string) string {
 
 // Wrap puts the door in front of a handler.
 func (e *Edge) Wrap(next http.Handler) http.Handler {
-	origins := http.NewCrossOriginProtection()
-	for _, o := range append([]string{e.resource.Scheme + "://" + e.resource.Host}, e.Origins...) {
-		if err := origins.AddTrustedOrigin(o); err != nil {
-			e.Logger.Error("an origin that is none", "err", err)
-		}
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -137,7 +137,7 @@ func (e *Edge) Wrap(next http.Handler) http.Handler {
 		}
 		// A page of a foreign site, also for methods that change nothing: a stream of
 		// ours is nobody's to read.
-		if o := r.Header.Get("Origin"); o != "" && !e.ownOrigin(o) || origins.Check(r) != nil {
+		if o := r.Header.Get("Origin"); o != "" && !e.ownOrigin(o) || e.origins.Check(r) != nil {
 			refuse(w, http.StatusForbidden, "requests from this origin are not allowed")
 			return
 		}
@@ -174,17 +174,24 @@ func refuse(w http.ResponseWriter, status int, text string) { http.Error(w, text
 // scoped challenges a token that lacks scopes of the tool it calls (RFC 6750 section
 // 3.1), naming all of them: a client that asks for the missing one alone would lose
 // the others. A tool that the caller may not see is not told from one that isn't there.
+// What resources and prompts show is read, as by a tool.
 func (e *Edge) scoped(ctx context.Context, w http.ResponseWriter, id Identity, m message) bool {
-	if e.Effect == nil || m.tool == "" {
+	if e.Effect == nil {
 		return true
 	}
-	effect, visible := e.Effect(ctx, id.Caller, m.tool)
-	if !visible {
-		return true // what stands behind answers as for any name that isn't there
-	}
 	needed := []string{e.ReadScope}
-	if effect != connector.EffectRead {
-		needed = append(needed, e.WriteScope)
+	switch m.method {
+	case "resources/read", "prompts/get":
+	case "tools/call":
+		effect, visible := e.Effect(ctx, id.Caller, m.tool)
+		if !visible {
+			return true // what stands behind answers as for any name that isn't there
+		}
+		if effect != connector.EffectRead {
+			needed = append(needed, e.WriteScope)
+		}
+	default:
+		return true
 	}
 	for _, s := range needed {
 		if !slices.Contains(id.Scopes, s) {

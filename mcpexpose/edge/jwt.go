@@ -80,7 +80,9 @@ func NewJWT(ctx context.Context, j JWT) (*JWT, error) {
 	if j.Now == nil {
 		j.Now = time.Now
 	}
-	own := oidc.ClientContext(context.WithoutCancel(ctx), j.Client)
+	fetch := *j.Client
+	fetch.Transport = newCalm(j.Client.Transport)
+	own := oidc.ClientContext(context.WithoutCancel(ctx), &fetch)
 	if j.KeysURL == "" {
 		found, err := oidc.NewProvider(oidc.ClientContext(ctx, j.Client), j.Issuer)
 		if err != nil {

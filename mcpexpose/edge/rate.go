@@ -43,14 +43,12 @@ func (r *rates) take(c connector.Caller, tool string) time.Duration {
 		r.bucket(key("tenant", string(c.Tenant)), r.limits.Tenant),
 		r.bucket(key("principal", string(c.Tenant), string(c.Principal)), r.limits.Principal),
 	}
-	if tool != "" {
+	wait := longest(now, limiters)
+	if wait == 0 && tool != "" {
+		// Only now: names of tools are the caller's choice, and a flood of them must
+		// not push out the buckets of others.
 		limiters = append(limiters, r.bucket(key("tool", string(c.Tenant), string(c.Principal), tool), r.limits.Tool))
-	}
-	var wait time.Duration
-	for _, l := range limiters {
-		if missing := 1 - l.TokensAt(now); missing > 0 {
-			wait = max(wait, time.Duration(missing/float64(l.Limit())*float64(time.Second)), time.Millisecond)
-		}
+		wait = longest(now, limiters)
 	}
 	if wait > 0 {
 		return wait
@@ -59,6 +57,16 @@ func (r *rates) take(c connector.Caller, tool string) time.Duration {
 		l.AllowN(now, 1)
 	}
 	return 0
+}
+
+// longest is how long it takes until each has one.
+func longest(now time.Time, limiters []*rate.Limiter) (wait time.Duration) {
+	for _, l := range limiters {
+		if missing := 1 - l.TokensAt(now); missing > 0 {
+			wait = max(wait, time.Duration(missing/float64(l.Limit())*float64(time.Second)), time.Millisecond)
+		}
+	}
+	return wait
 }
 
 func key(parts ...string) string { return strings.Join(parts, "\x00") }
