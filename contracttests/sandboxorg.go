@@ -1,0 +1,95 @@
+package contracttests
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/contracttests/sandbox"
+	"github.com/drawbridge-dev/drawbridge/credentials"
+)
+
+// SandboxOrg runs the sandbox ticket organisation in this process: a real HTTP
+// server with OAuth, made for tests. It serves any connector that speaks its API.
+func SandboxOrg() Harness { return sandboxOrg{} }
+
+type sandboxOrg struct{}
+
+func (sandboxOrg) Start(_ context.Context, _ string, seed int64) (Provider, error) {
+	// Started apart from the caller's context, because Close ends it.
+	org, err := sandbox.Start(context.Background(), sandbox.Config{Seed: seed})
+	return orgProvider{org}, err
+}
+
+type orgProvider struct{ *sandbox.Server }
+
+var orgLogins = map[Person]string{Owner: "bob", Stranger: "carol"}
+
+func (o orgProvider) Facts() Facts {
+	url := o.URL()
+	return Facts{Name: "sandbox organisation", Version: "v1", Evidence: Sandbox, URL: url, Containers: [2]string{"web", "orders"},
+		SignIn: credentials.Provider{Issuer: url, AuthorizationURL: url + "/oauth/authorize", TokenURL: url + "/oauth/token",
+			RevocationURL: url + "/oauth/revoke", IssAdvertised: true, ClientID: "drawbridge-cli", Method: credentials.AuthNone}}
+}
+
+func (o orgProvider) Connect(ctx context.Context, s *credentials.Service, caller connector.Caller, who Person, w Wish) (connector.Connection, error) {
+	users := o.Users()
+	i := slices.IndexFunc(users, func(u sandbox.User) bool { return u.Login == orgLogins[who] })
+	if i < 0 {
+		return connector.Connection{}, errors.New("the sandbox has no such person")
+	}
+	browser := "the browser of " + string(caller.Principal)
+	begun, err := s.Begin(ctx, caller, credentials.BeginRequest{Provider: w.Provider, RedirectURI: "http://127.0.0.1:1/callback",
+		BrowserKey: browser, Scopes: w.Scopes, Resources: w.Resources})
+	if err != nil {
+		return connector.Connection{}, err
+	}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	back, err := sandbox.Login(ctx, client, begun.URL, users[i].Login, users[i].Password, true)
+	if err != nil {
+		return connector.Connection{}, err
+	}
+	return s.Finish(ctx, caller, browser, back.Query(), w.Identify)
+}
+
+func (o orgProvider) Seed(_ context.Context, ob Object) (string, error) {
+	made, err := o.AddTicket(sandbox.Seed{Project: &ob.Container, Title: &ob.Title, Body: &ob.Body})
+	return made.ID, err
+}
+
+func (o orgProvider) Count(_ context.Context, marker string) (n int, _ error) {
+	for _, t := range o.Tickets() {
+		if strings.Contains(t.Title, marker) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+func (o orgProvider) Private(context.Context) (texts []string, _ error) {
+	for _, t := range o.Tickets() {
+		texts = append(texts, t.PrivateNotes, t.RequesterEmail, t.RequesterPhone)
+	}
+	return texts, nil
+}
+
+func (o orgProvider) Retitle(_ context.Context, id, title string) error {
+	_, err := o.ChangeTicket(id, sandbox.Seed{Title: &title})
+	return err
+}
+
+// lag is longer than any settle time that a look-up by an index could bridge in
+// a test.
+const lag = time.Minute
+
+func (o orgProvider) Lag(on bool) error {
+	var s sandbox.Switches
+	if on {
+		s.IndexLagMS = int(lag.Milliseconds())
+	}
+	return o.SetBehaviour(sandbox.Behaviour{Switches: s})
+}
