@@ -4,7 +4,7 @@ FIGURES := go run ./bench/figures
 
 # Every target exits non-zero when it falls short. Figures come last, each on a
 # line that begins with "figure:".
-.PHONY: test check race lint postgres gitea bench flood refresh-harness crash-matrix storm demo image browser conformance kill docker
+.PHONY: test check race lint postgres gitea bench flood refresh-harness crash-matrix storm demo image browser conformance kill docker guide
 
 test:            ## what the README names: needs only Go
 	go test ./...
@@ -58,6 +58,9 @@ conformance:     ## the official MCP suite and clients, through the real edge
 
 kill:            ## receiving processes die at random; what was acknowledged is there, once
 	.ci/postgres env CI_REQUIRE_POSTGRES=1 DRAWBRIDGE_KILL=full go test -count=1 -timeout 20m -v -run 'TestKill|TestWorkerProcesses' ./webhooks/... | $(FIGURES)
+
+guide:           ## from nothing to a tested connector, as docs/writing-a-connector.md says
+	DRAWBRIDGE_GUIDE=1 go test -count=1 -run TestTheGuide -v ./cmd/drawbridge | $(FIGURES)
 
 docker:          ## the sandbox and the product in containers FROM scratch, and the vendors' own types
 	.ci/docker bash -c 'env CI_REQUIRE_DOCKER=1 go test -C contracttests/sandbox/docker -count=1 -v ./... && $(MAKE) image' | $(FIGURES)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,9 +50,14 @@ func TestWorkerAppliesEverything(t *testing.T) {
 			if n := together[i].Add(1); n > most[i].Load() {
 				most[i].Store(n)
 			}
-			defer together[i].Add(-1)
+			// Before the commit: the next claim may come right behind it.
+			over := sync.OnceFunc(func() { together[i].Add(-1) })
+			defer over()
 			applies.Add(1)
-			return b.db.Update(ctx, func(tx *store.Tx) error { return b.Complete(ctx, tx, l) })
+			return b.db.Update(ctx, func(tx *store.Tx) error {
+				defer over()
+				return b.Complete(ctx, tx, l)
+			})
 		})
 		for i := range 200 {
 			d := delivery(fmt.Sprint(i), fmt.Sprint(i%5))
