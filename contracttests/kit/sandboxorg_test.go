@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/drawbridge-dev/drawbridge/contracttests"
+	"github.com/drawbridge-dev/drawbridge/contracttests/kit"
 	"github.com/drawbridge-dev/drawbridge/tickets"
 	"github.com/drawbridge-dev/drawbridge/tickets/sandboxorg"
 )
