@@ -19,7 +19,8 @@
 //
 // # Where keys come from
 //
-// A file of the owner (OpenFile), or a text (Parse) that a caller took from an
+// A file of the owner (OpenFile), which a KMS may have wrapped (OpenWrapped,
+// keys/vault), or a text (Parse) that a caller took from an
 // environment secret or had a KMS decrypt. The text is a Tink keyset in JSON, and
 // beside each key a known value sealed with it: a key that was damaged is noticed
 // when the ring is opened. A plain keyset is accepted too.

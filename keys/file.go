@@ -14,7 +14,9 @@ import (
 // when there is none; two processes that do so at once get the same ring. The
 // file is refused when group or others can read it. Its folder is created for
 // the owner only. Beside it lies a lock file, name.lock, without content.
-func OpenFile(path string) (*Ring, error) {
+func OpenFile(path string) (*Ring, error) { return open(path, nil) }
+
+func open(path string, kms KMS) (*Ring, error) {
 	if path == "" {
 		return nil, errors.New("keys: no key file named")
 	}
@@ -26,10 +28,10 @@ func OpenFile(path string) (*Ring, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	r := &Ring{path: path}
-	set, err := readFile(path)
+	r := &Ring{path: path, kms: kms}
+	set, err := readFile(path, kms)
 	if errors.Is(err, fs.ErrNotExist) {
-		set, err = createFile(path)
+		set, err = createFile(path, kms)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
@@ -38,7 +40,7 @@ func OpenFile(path string) (*Ring, error) {
 	return r, nil
 }
 
-func createFile(path string) (*keySet, error) {
+func createFile(path string, kms KMS) (*keySet, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
@@ -49,17 +51,17 @@ func createFile(path string) (*keySet, error) {
 	defer unlock()
 	// Another process may have been first. Its ring counts: data may already
 	// be sealed with it.
-	set, err := readFile(path)
+	set, err := readFile(path, kms)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return set, err
 	}
 	if set, err = generate(); err != nil {
 		return nil, err
 	}
-	if err := set.save(path); err != nil {
+	if err := set.save(path, kms); err != nil {
 		return nil, err
 	}
-	return readFile(path)
+	return readFile(path, kms)
 }
 
 // readPrivate reads a file that only its owner may read. what names it in errors.
@@ -81,14 +83,17 @@ func readPrivate(path, what string) ([]byte, os.FileInfo, error) {
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
 		return nil, nil, fmt.Errorf("%s %s has mode %#o: group or others have access, use 0600", what, path, mode)
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxText+1))
+	text, err := io.ReadAll(io.LimitReader(f, 2*maxText+1))
 	return text, info, err
 }
 
-func readFile(path string) (*keySet, error) {
+func readFile(path string, kms KMS) (*keySet, error) {
 	text, info, err := readPrivate(path, "key file")
 	if err != nil {
 		return nil, err
+	}
+	if text, err = unwrap(kms, text); err != nil {
+		return nil, fmt.Errorf("key file %s: %w", path, err)
 	}
 	set, err := parse(text)
 	if err != nil {
@@ -100,8 +105,11 @@ func readFile(path string) (*keySet, error) {
 
 // save replaces the file in one step: a crash leaves the old ring or the new
 // one, on disk, and no reader sees half of it.
-func (s *keySet) save(path string) error {
+func (s *keySet) save(path string, kms KMS) error {
 	text, err := s.text()
+	if err == nil {
+		text, err = wrap(kms, text)
+	}
 	if err != nil {
 		return err
 	}

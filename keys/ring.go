@@ -29,6 +29,7 @@ var (
 // key. No formatting, logging or encoding of a Ring shows key material.
 type Ring struct {
 	path    string // empty for a ring that was parsed
+	kms     KMS    // has wrapped what is in the file; nil: it is plain
 	current atomic.Pointer[keySet]
 
 	// changing serialises what replaces current. Between processes the lock
@@ -173,7 +174,7 @@ func (r *Ring) Reload() error {
 
 // load requires changing to be held.
 func (r *Ring) load() error {
-	set, err := readFile(r.path)
+	set, err := readFile(r.path, r.kms)
 	if err != nil {
 		return fmt.Errorf("keys: %w: %w", ErrKeyUnavailable, err)
 	}

@@ -141,7 +141,7 @@ func (r *Ring) change(what string, edit func(*keyset.Manager, *keySet) error) er
 		return fmt.Errorf("keys: %s: %w", what, err)
 	}
 	if r.path != "" {
-		if err := set.save(r.path); err != nil {
+		if err := set.save(r.path, r.kms); err != nil {
 			return fmt.Errorf("keys: %s: save: %w", what, err)
 		}
 		return r.load()
