@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -71,8 +72,7 @@ func (s *Server) keep(ctx context.Context, id edge.Identity, t shown, data json.
 }
 
 func artifactContext(c connector.Caller, conn connector.Connection, t shown, hash []byte) []byte {
-	raw, _ := json.Marshal([]any{"mcpexpose/artifact/v2", c.Tenant, c.Principal, conn.ID, conn.AuthzVersion, t.name(), hash})
-	return raw
+	return keys.Context("mcpexpose/artifact/v2", string(c.Tenant), string(c.Principal), string(conn.ID), strconv.FormatInt(conn.AuthzVersion, 10), t.name(), string(hash))
 }
 
 // artifact reads one back. What is foreign, expired, absent, of a tool that the caller

@@ -12,13 +12,13 @@ import (
 )
 
 // oneConnection is everybody's, and has one id.
-type oneConnection struct{}
+type oneConnection struct{ version int64 }
 
-func (oneConnection) Resolve(_ context.Context, c connector.Caller, _ string, _ []string) (connector.Connection, error) {
+func (o oneConnection) Resolve(_ context.Context, c connector.Caller, _ string, _ []string) (connector.Connection, error) {
 	if c.Connection != "" && c.Connection != "con_1" {
 		return connector.Connection{}, &connector.Error{Code: connector.CodeConnectionRequired}
 	}
-	return connector.Connection{ID: "con_1", Tenant: c.Tenant, Principal: c.Principal, AuthzVersion: 1}, nil
+	return connector.Connection{ID: "con_1", Tenant: c.Tenant, Principal: c.Principal, AuthzVersion: o.version}, nil
 }
 
 func (oneConnection) Current(context.Context, connector.Connection) error { return nil }

@@ -113,6 +113,11 @@ func TestArtifactsOnEveryDatabase(t *testing.T) {
 				t.Errorf("%s: read %t, want %t: %v", name, got, tt.want, err)
 			}
 		}
+		s.Connections = oneConnection{version: 2} // its scopes have changed, say
+		if _, err := s.artifact(edge.WithIdentity(ctx, id), a.URI, handle); err == nil {
+			t.Error("it opens under another authorization")
+		}
+		s.Connections = oneConnection{}
 		var stored []byte
 		if err := s.DB.QueryRow(ctx, `SELECT data FROM mcp_artifact`).Scan(&stored); err != nil || json.Valid(stored) {
 			t.Errorf("the stored data is not sealed: %q, %v", stored, err)

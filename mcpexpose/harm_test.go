@@ -239,12 +239,18 @@ func TestNothingCrossesTenantsAndPrincipals(t *testing.T) {
 
 // Guarantee: MCP7
 func TestPromptsAndRunbooks(t *testing.T) {
-	h := newHouse(t)
+	h := newHouse(t, func(c *Config) {
+		c.Prompts = append(c.Prompts, Prompt{Name: "two", Text: "{{a}} {{b}}", Arguments: []Argument{{Name: "a"}, {Name: "b"}}})
+	})
 	for _, era := range eras {
 		s := h.client(alice, era, nil)
 		p, err := s.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "triage", Arguments: map[string]string{"query": "printers"}})
 		if err != nil || p.Messages[0].Content.(*mcp.TextContent).Text != "Look at printers." {
 			t.Errorf("%s: %+v, %v", era, p, err)
+		}
+		p, err = s.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "two", Arguments: map[string]string{"a": "{{b}}", "b": "x"}})
+		if err != nil || p.Messages[0].Content.(*mcp.TextContent).Text != "{{b}} x" {
+			t.Errorf("%s: an argument that looks like another: %+v, %v", era, p, err)
 		}
 		if _, err := s.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "triage"}); err == nil {
 			t.Errorf("%s: a prompt without its argument", era)

@@ -137,14 +137,16 @@ func (s *Server) addPrompts(server *mcp.Server, tools []shown) {
 				if !concerns(p.Tools, now) {
 					return nil, unknownPrompt(p.Name)
 				}
-				text := p.Text
+				var values []string
 				for _, a := range p.Arguments {
 					value, given := req.Params.Arguments[a.Name]
 					if a.Required && !given {
 						return nil, missingArgument(a.Name)
 					}
-					text = strings.ReplaceAll(text, "{{"+a.Name+"}}", value)
+					values = append(values, "{{"+a.Name+"}}", value)
 				}
+				// In one pass: a value is text, whatever it looks like.
+				text := strings.NewReplacer(values...).Replace(p.Text)
 				return &mcp.GetPromptResult{Description: p.Doc, Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: text}}}}, nil
 			})
 	}

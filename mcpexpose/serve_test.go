@@ -206,7 +206,7 @@ func TestClientsThatOpenNoLinksGetACode(t *testing.T) {
 	}
 }
 
-// The older era has an error for it, which its client handles by itself.
+// The older era has an error for it. Its client opens the link and calls again.
 //
 // Guarantee: MCP6
 func TestTheOlderEraAsksByError(t *testing.T) {
@@ -218,5 +218,9 @@ func TestTheOlderEraAsksByError(t *testing.T) {
 	}
 	if len(h.pages.asked) == 0 {
 		t.Error("no link was made")
+	}
+	h.connect(alice)
+	if e, _, err := call(t, s, "desk.tickets.search", searchAll); err != nil || e.Error != nil {
+		t.Errorf("once the account is connected: %+v, %v", e, err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/drawbridge-dev/drawbridge/keys"
 	"github.com/drawbridge-dev/drawbridge/mcpexpose/edge"
 	"github.com/drawbridge-dev/drawbridge/store"
 )
@@ -64,7 +65,7 @@ type claims struct {
 	Payload    []byte    `json:"d,omitempty"`
 }
 
-var stateContext = []byte("mcpexpose/request-state/v1")
+var stateContext = keys.Context("mcpexpose/request-state/v1")
 
 // bind is the part of the claims that must be the same when a state comes back.
 func bind(id edge.Identity, r round) claims {

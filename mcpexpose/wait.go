@@ -12,7 +12,8 @@ import (
 	"github.com/drawbridge-dev/drawbridge/mcpexpose/edge"
 )
 
-// lifted is the refusal that a person at a link of each purpose can lift.
+// lifted is the refusal that a person at a link of each purpose can lift; of no
+// purpose, none.
 var lifted = map[string]connector.Code{
 	purposeConnect: connector.CodeConnectionRequired,
 	purposeScopes:  connector.CodeScopeRequired,
@@ -30,7 +31,7 @@ func (s *Server) execute(ctx context.Context, id edge.Identity, t shown, call co
 	}
 	result := run()
 	end := time.Now().Add(s.PersonWait)
-	for pause := 500 * time.Millisecond; agreed != "" && result.Error != nil && result.Error.Code == lifted[agreed]; pause = min(2*pause, 3*time.Second) {
+	for pause := 500 * time.Millisecond; result.Error != nil && result.Error.Code == lifted[agreed]; pause = min(2*pause, 3*time.Second) {
 		left := time.Until(end)
 		if left <= 0 {
 			break

@@ -47,6 +47,30 @@ func TestACallWaitsForThePersonOnThePage(t *testing.T) {
 	}
 }
 
+// A client that comes back without an answer is not held: nobody has agreed.
+//
+// Guarantee: MCP6
+func TestACallThatNobodyAgreedToDoesNotWait(t *testing.T) {
+	var runs atomic.Int32
+	h := newHouse(t, func(c *Config) { c.PersonWait = time.Minute }, oneTool(func(context.Context, connector.Call) connector.Result {
+		runs.Add(1)
+		return refusal(connector.CodeConnectionRequired)
+	}))
+	s := h.session(alice, modern, &mcp.ClientOptions{MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}}}})
+	state := ""
+	for range 2 {
+		r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "odd.odd.do", Arguments: json.RawMessage(`{}`), RequestState: state})
+		if err != nil || r.RequestState == "" {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		state = r.RequestState
+	}
+	if n := runs.Load(); n != 2 {
+		t.Errorf("%d runs, want 2", n)
+	}
+}
+
 // Guarantee: MCP6
 func TestAWaitEnds(t *testing.T) {
 	tests := map[string]struct {
