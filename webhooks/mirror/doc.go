@@ -1,42 +1,26 @@
-// Package mirror keeps what connections may read at their providers, as far as
-// it was fetched, and knows how old and how complete that is.
+// Package mirror keeps what a provider's objects are now, as one connection sees
+// them, whatever its webhooks lose, repeat or reorder.
 //
-//	webhook -> inbox lane -> Apply: fetch -> one transaction: row, lane, hooks
-//	clock   -> inbox lane -> Apply: list  -> lanes of what changed or vanished
+//	delivery -> lane dirty -> Apply: hide if access may be gone -> fetch -> one transaction
+//	Reconcile -> ids and versions -> lanes dirty -> the same Apply
 //
-// What is stored comes from a fetch with the connection's own rights, never from
-// an event or a list: those only say what to fetch. So no order, repetition or
-// loss of events can leave the mirror wrong for longer than until the next sweep.
+// Nothing but a fetch with the connection's own rights ever writes an object. An
+// event or a list only says which object to fetch, so neither a forged nor a late
+// one can put anything here, and nothing is deleted because a list lacks it.
 //
-// # Applying an object
+// # Guarantees
 //
-// Who takes access away is served first: a lane that may remove something
-// withholds the row, in a transaction of its own, before anything is fetched.
-// Then the fetch, outside of any transaction; then, in one transaction, the row
-// (or its tombstone), the lane's completion and the OnChange hooks.
+//   - The object, its access list, the tombstone, the connection's sequence and
+//     the end of the lane's lease are one transaction.
+//   - An object's order never goes back. What is gone comes back only with a
+//     greater order; what was hidden from the connection, with the same or a
+//     greater one, because rights change without the object.
+//   - A mark that says that access may be gone hides the object before the fetch.
+//   - What was fetched under one authorization version is served under no other.
+//   - A tombstone has no text.
+//   - A sweep goes on where it was after a crash. Only one that saw every page
+//     under one authorization has the objects that it missed fetched, and stops
+//     when they are more than a fifth (and more than 20).
 //
-// A version never goes back. What contradicts the mirror without a higher
-// version (an object that is not found, or one that is back under its old
-// version) may be a replica that lags behind, so it is believed when a second
-// fetch, seconds later, says the same; until then the row is withheld. An object
-// that the provider itself calls deleted comes back under a higher version only.
-//
-// # Reconciling
-//
-// A poll lists what changed since a checkpoint; a sweep lists everything. Both
-// make lanes dirty where the listed version is not the stored one. Only a sweep
-// that came to its end, under one authorization, says something about what it did
-// not list: that those have to be fetched. Nothing is removed because a list
-// lacks it. When more than a fifth vanished at once the sweep stops and says so,
-// until a person confirms or the next one finds otherwise.
-//
-// Each page is one transaction with the position behind it, so a crash repeats
-// at most one page. The checkpoint is the provider's clock at the first page,
-// less an overlap, and moves only when the walk came to its end.
-//
-// # Reading
-//
-// Get serves a row to the connection that it was fetched for, under the
-// authorization that it was last confirmed under, when it is no older than the
-// caller can bear. Everything else is a miss, and the caller asks the provider.
+// It does not know a model and starts nothing at the provider but reads.
 package mirror

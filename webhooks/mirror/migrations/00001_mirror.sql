@@ -1,58 +1,54 @@
 -- +goose Up
 
--- One row per object that was ever fetched or not found. data is sealed for
--- exactly this row and NULL for a tombstone. version and ord are the provider's
--- and the order made of it; authz is the connection's authorization that the row
--- was last confirmed under. Times are milliseconds since 1970, zero means none;
--- all but those inside data are of the database's clock.
-CREATE TABLE mirror_object (
-    id          TEXT PRIMARY KEY,
-    stream      TEXT NOT NULL,
-    tenant      TEXT NOT NULL,
-    object      TEXT NOT NULL,
-    project     TEXT NOT NULL,
-    access      TEXT NOT NULL,
-    version     TEXT NOT NULL,
-    ord         BIGINT NOT NULL,
-    state       TEXT NOT NULL,
-    withheld    BIGINT NOT NULL,
-    authz       BIGINT NOT NULL,
-    epoch       BIGINT NOT NULL,
-    revision    BIGINT NOT NULL,
-    fetched_at  BIGINT NOT NULL,
-    checked_at  BIGINT NOT NULL,
-    died_at     BIGINT NOT NULL,
-    data        BYTES
-);
-
-CREATE INDEX mirror_object_project ON mirror_object (stream, project) WHERE state = 'live';
-CREATE INDEX mirror_object_unseen ON mirror_object (stream, epoch, id) WHERE state = 'live';
-CREATE INDEX mirror_object_dead ON mirror_object (died_at) WHERE died_at > 0;
-
--- One row per connection and kind of object that is mirrored: how far a poll or
--- a sweep is, and when the next one is due. epoch counts sweeps.
+-- One row per connection. seq grows with every apply. authz is the newest
+-- authorization version that is known; what was fetched under an older one is
+-- not written. epoch counts full sweeps; phase is 0 idle, 1 listing from cursor
+-- on, 2 asking about what was not listed. checkpoint and sweep_clock are by the
+-- provider's clock, all other times by ours, in milliseconds; zero means never.
 CREATE TABLE mirror_stream (
-    id           TEXT PRIMARY KEY,
-    tenant       TEXT NOT NULL,
-    provider     TEXT NOT NULL,
-    connection   TEXT NOT NULL,
-    kind         TEXT NOT NULL,
-    authz        BIGINT NOT NULL,
-    checkpoint   BIGINT NOT NULL,
-    walk         TEXT NOT NULL,
-    position     TEXT NOT NULL,
-    clock        BIGINT NOT NULL,
-    idle         BIGINT NOT NULL,
-    epoch        BIGINT NOT NULL,
-    step         BIGINT NOT NULL,
-    began_at     BIGINT NOT NULL,
-    swept_at     BIGINT NOT NULL,
-    polled_at    BIGINT NOT NULL,
-    poll_due     BIGINT NOT NULL,
-    sweep_due    BIGINT NOT NULL,
-    confirmed    BIGINT NOT NULL,
-    reason       TEXT NOT NULL,
-    drift        BIGINT NOT NULL
+    tenant      TEXT NOT NULL,
+    connection  TEXT NOT NULL,
+    authz       BIGINT NOT NULL,
+    seq         BIGINT NOT NULL,
+    epoch       BIGINT NOT NULL,
+    phase       BIGINT NOT NULL,
+    position    TEXT NOT NULL,
+    sweep_began BIGINT NOT NULL,
+    sweep_clock BIGINT NOT NULL,
+    sweep_due   BIGINT NOT NULL,
+    checkpoint  BIGINT NOT NULL,
+    polled_at   BIGINT NOT NULL,
+    swept_at    BIGINT NOT NULL,
+    alarm       BIGINT NOT NULL,
+    accepted    BIGINT NOT NULL,
+    drift       BIGINT NOT NULL,
+    PRIMARY KEY (tenant, connection)
 );
 
-CREATE INDEX mirror_stream_due ON mirror_stream (tenant, connection);
+-- One row per object. state is 0 there, 1 gone, 2 no access; the last two are
+-- tombstones, with no container's text and no data. denied hides a row until the
+-- next fetch. ord grows with the provider's version; fetched_at is when the
+-- fetch began.
+CREATE TABLE mirror_object (
+    tenant     TEXT NOT NULL,
+    connection TEXT NOT NULL,
+    id         TEXT NOT NULL,
+    container  TEXT NOT NULL,
+    state      BIGINT NOT NULL,
+    denied     BIGINT NOT NULL,
+    version    TEXT NOT NULL,
+    ord        BIGINT NOT NULL,
+    coarse     BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    fetched_at BIGINT NOT NULL,
+    changed_at BIGINT NOT NULL,
+    authz      BIGINT NOT NULL,
+    seq        BIGINT NOT NULL,
+    seen       BIGINT NOT NULL,
+    access     TEXT NOT NULL,
+    data       BYTES,
+    PRIMARY KEY (tenant, connection, id)
+);
+
+CREATE INDEX mirror_object_unseen ON mirror_object (tenant, connection, seen) WHERE state = 0;
+CREATE INDEX mirror_object_tombstone ON mirror_object (tenant, connection, changed_at) WHERE state > 0;
