@@ -1,17 +1,17 @@
-// Package contracttests is the kit that a connector is tested with: the real
+// Package kit tests a connector: the real
 // runtime, transport, credentials, cursors and ledger around it, a real provider
 // behind it, and faults on the wire between the two.
 //
 // An author's whole test:
 //
 //	func TestContract(t *testing.T) {
-//		contracttests.Run(t, contracttests.Subject{
+//		kit.Run(t, kit.Subject{
 //			Connector: hello.New(),
-//			Harness:   helloHarness{}, // or contracttests.SandboxOrg()
-//			Read: contracttests.Use{Tool: "hello.get", Arguments: func(id, _ string) any {
+//			Harness:   helloHarness{}, // or kit.SandboxOrg()
+//			Read: kit.Use{Tool: "hello.get", Arguments: func(id, _ string) any {
 //				return map[string]string{"id": id}
 //			}},
-//			Write: contracttests.Use{Tool: "hello.create", Arguments: func(marker, _ string) any {
+//			Write: kit.Use{Tool: "hello.create", Arguments: func(marker, _ string) any {
 //				return map[string]string{"text": marker}
 //			}},
 //		})
@@ -38,4 +38,4 @@
 //
 // Package broken has connectors that each break one promise, and shows that the
 // kit finds each by exactly that promise.
-package contracttests
+package kit

@@ -1,4 +1,4 @@
-package contracttests_test
+package kit_test
 
 import (
 	"testing"

@@ -1,141 +1,95 @@
-package contracttests
+package kit
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"io"
 	"net/http"
-	"net/url"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/contracttests/sandbox"
 	"github.com/drawbridge-dev/drawbridge/credentials"
 )
 
-// SandboxOrg is the ticket organisation of this module, in this process: a real
-// server on a port of this machine, with levers for everything.
-func SandboxOrg() Harness { return sandboxHarness{} }
+// SandboxOrg runs the sandbox ticket organisation in this process: a real HTTP
+// server with OAuth, made for tests. It serves any connector that speaks its API.
+func SandboxOrg() Harness { return sandboxOrg{} }
 
-type sandboxHarness struct{}
+type sandboxOrg struct{}
 
-func (sandboxHarness) Start(ctx context.Context) (Org, error) {
-	s, err := sandbox.Start(ctx, sandbox.Config{Seed: 1, Tickets: 1})
-	if err != nil {
-		return nil, err
-	}
-	return &sandboxOrg{Server: s}, nil
+func (sandboxOrg) Start(_ context.Context, _ string, seed int64) (Provider, error) {
+	// Started apart from the caller's context, because Close ends it.
+	org, err := sandbox.Start(context.Background(), sandbox.Config{Seed: seed})
+	return orgProvider{org}, err
 }
 
-type sandboxOrg struct {
-	*sandbox.Server
-	behaviour sandbox.Behaviour
-}
+type orgProvider struct{ *sandbox.Server }
 
-func (o *sandboxOrg) Facts() Facts {
+var orgLogins = map[Person]string{Owner: "bob", Stranger: "carol"}
+
+func (o orgProvider) Facts() Facts {
 	url := o.URL()
-	return Facts{
-		System: "sandbox", Version: program(), Evidence: Sandbox, URL: url,
-		OAuth: &credentials.Provider{Issuer: url, AuthorizationURL: url + "/oauth/authorize", TokenURL: url + "/oauth/token",
-			RevocationURL: url + "/oauth/revoke", IssAdvertised: true, ClientID: "drawbridge-cli", Method: credentials.AuthNone},
-		People: []Person{o.person("alice", "acme"), o.person("carol", "globex")},
-		Hidden: "SEC-1", Absent: "SEC-999999",
-	}
+	return Facts{Name: "sandbox organisation", Version: "v1", Evidence: Sandbox, URL: url, Containers: [2]string{"web", "orders"},
+		SignIn: credentials.Provider{Issuer: url, AuthorizationURL: url + "/oauth/authorize", TokenURL: url + "/oauth/token",
+			RevocationURL: url + "/oauth/revoke", IssAdvertised: true, ClientID: "drawbridge-cli", Method: credentials.AuthNone}}
 }
 
-func (o *sandboxOrg) person(login, tenant string) Person {
+func (o orgProvider) Connect(ctx context.Context, s *credentials.Service, caller connector.Caller, who Person, w Wish) (connector.Connection, error) {
 	users := o.Users()
-	password := users[slices.IndexFunc(users, func(u sandbox.User) bool { return u.Login == login })].Password
-	return Person{Tenant: tenant, Name: login, Login: func(ctx context.Context, authorize string) (*url.URL, error) {
-		return sandbox.Login(ctx, &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}, authorize, login, password, true)
-	}}
+	i := slices.IndexFunc(users, func(u sandbox.User) bool { return u.Login == orgLogins[who] })
+	if i < 0 {
+		return connector.Connection{}, errors.New("the sandbox has no such person")
+	}
+	browser := "the browser of " + string(caller.Principal)
+	begun, err := s.Begin(ctx, caller, credentials.BeginRequest{Provider: w.Provider, RedirectURI: "http://127.0.0.1:1/callback",
+		BrowserKey: browser, Scopes: w.Scopes, Resources: w.Resources})
+	if err != nil {
+		return connector.Connection{}, err
+	}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	back, err := sandbox.Login(ctx, client, begun.URL, users[i].Login, users[i].Password, true)
+	if err != nil {
+		return connector.Connection{}, err
+	}
+	return s.Finish(ctx, caller, browser, back.Query(), w.Identify)
 }
 
-func (o *sandboxOrg) Seed(_ context.Context, word string, n int) error {
-	project, title := "orders", "Seeded "+word
-	for range n {
-		if _, err := o.AddTicket(sandbox.Seed{Project: &project, Title: &title}); err != nil {
-			return err
+func (o orgProvider) Seed(_ context.Context, ob Object) (string, error) {
+	made, err := o.AddTicket(sandbox.Seed{Project: &ob.Container, Title: &ob.Title, Body: &ob.Body})
+	return made.ID, err
+}
+
+func (o orgProvider) Count(_ context.Context, marker string) (n int, _ error) {
+	for _, t := range o.Tickets() {
+		if strings.Contains(t.Title, marker) {
+			n++
 		}
 	}
-	return nil
+	return n, nil
 }
 
-func (o *sandboxOrg) Made(_ context.Context, mark string) (ids []string, err error) {
+func (o orgProvider) Private(context.Context) (texts []string, _ error) {
 	for _, t := range o.Tickets() {
-		if strings.Contains(t.Title, mark) || strings.Contains(t.Body, mark) {
-			ids = append(ids, t.ID)
-		}
+		texts = append(texts, t.PrivateNotes, t.RequesterEmail, t.RequesterPhone)
 	}
-	return ids, nil
+	return texts, nil
 }
 
-func (o *sandboxOrg) change(edit func(*sandbox.Switches)) error {
-	edit(&o.behaviour.Switches)
-	return o.SetBehaviour(o.behaviour)
+func (o orgProvider) Retitle(_ context.Context, id, title string) error {
+	_, err := o.ChangeTicket(id, sandbox.Seed{Title: &title})
+	return err
 }
 
-func (o *sandboxOrg) Faults() Faults {
-	return Faults{
-		Expire: func(context.Context) error { o.ExpireAccessTokens(); return nil },
-		Revoke: func(_ context.Context, p Person) error {
-			if o.RevokeUser(p.Name) == 0 {
-				return errors.New("the person has granted nothing")
-			}
-			return nil
-		},
-		Lag: func(_ context.Context, d time.Duration) error {
-			return o.change(func(s *sandbox.Switches) { s.IndexLagMS = int(d.Milliseconds()) })
-		},
-		Position: func(_ context.Context, text string) error {
-			return o.change(func(s *sandbox.Switches) { s.ConstantCursor = text })
-		},
-		Drop: func(_ context.Context, on bool) error {
-			return o.change(func(s *sandbox.Switches) {
-				if s.DropFields = nil; on {
-					s.DropFields = []string{"evidence"}
-				}
-			})
-		},
-		Dropped: func(arguments map[string]any) { arguments["evidence"] = []string{"WEB-1"} },
-		Secrets: func() []string {
-			private := o.private()
-			return slices.DeleteFunc(o.Canaries(), func(s string) bool { return slices.Contains(private, s) })
-		},
-		Private: o.private,
-	}
-}
+// lag is longer than any settle time that a look-up by an index could bridge in
+// a test.
+const lag = time.Minute
 
-// private are the texts that the API shows and a connector must not.
-func (o *sandboxOrg) private() (all []string) {
-	for _, t := range o.Tickets() {
-		all = append(all, t.PrivateNotes, t.RequesterEmail, t.RequesterPhone)
+func (o orgProvider) Lag(on bool) error {
+	var s sandbox.Switches
+	if on {
+		s.IndexLagMS = int(lag.Milliseconds())
 	}
-	for _, u := range o.Users() {
-		all = append(all, u.Email, u.Phone)
-	}
-	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
+	return o.SetBehaviour(sandbox.Behaviour{Switches: s})
 }
-
-// program names the code that ran: what holds the embedded sandbox.
-var program = sync.OnceValue(func() string {
-	path, err := os.Executable()
-	if err != nil {
-		return "unknown"
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "unknown"
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "unknown"
-	}
-	return "embedded in program sha256:" + hex.EncodeToString(h.Sum(nil))[:16]
-})

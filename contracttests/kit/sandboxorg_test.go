@@ -1,4 +1,4 @@
-package contracttests_test
+package kit_test
 
 import (
 	"fmt"
@@ -12,6 +12,6 @@ import (
 // Guarantee: TST1, TST4
 func TestSandboxTicketDriver(t *testing.T) {
 	t.Parallel()
-	r := contracttests.Run(t, contracttests.Tickets(tickets.New(sandboxorg.Driver{}), contracttests.SandboxOrg()))
-	fmt.Printf("figure: contract sandboxorg  %d passed  %d not claimed  %.1f s\n", r.Count(contracttests.Passed), r.Count(contracttests.NotClaimed), r.Seconds)
+	r := kit.Run(t, kit.Tickets(tickets.New(sandboxorg.Driver{}), kit.SandboxOrg()))
+	fmt.Printf("figure: contract sandboxorg  %d passed  %d not claimed  %.1f s\n", r.Count(kit.Passed), r.Count(kit.NotClaimed), r.Seconds)
 }
