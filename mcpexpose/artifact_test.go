@@ -87,8 +87,8 @@ func TestLargeDataThatIsNotKeptIsRefused(t *testing.T) {
 				oneTool(func(context.Context, connector.Call) connector.Result { return tt.result }))
 			s := h.client(alice, modern, nil)
 			for range tt.before {
-				if e, _, err := call(t, s, "odd.odd.do", `{}`); err != nil || e.Artifact == nil {
-					t.Fatalf("%+v, %v", e, err)
+				if _, err := h.server.keep(t.Context(), edge.Identity{Caller: alice}, shown{mount: h.server.Mounts[1]}, data); err != nil {
+					t.Fatal(err)
 				}
 			}
 			e, r, err := call(t, s, "odd.odd.do", `{}`)
