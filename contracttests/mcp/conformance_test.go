@@ -22,7 +22,7 @@ var required = map[string]int{"2026-07-28": 37, "2025-11-25": 30}
 func TestConformance(t *testing.T) {
 	modules := packages(t)
 	_, server, _ := open(t, fixtures())
-	url := listen(t, server, local, "the-token-of-the-suite")
+	url := listen(t, server, suiteToken, local)
 	for _, revision := range []string{"2026-07-28", "2025-11-25"} {
 		out := t.TempDir()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

@@ -66,9 +66,9 @@ func open(t *testing.T, native *mcpexpose.Native) (*host.Host, *mcpexpose.Server
 	return h, server, org
 }
 
-// listen puts the real edge in front. The suite can't send a token, so a request that
-// has none gets the one of the test, in front of the door.
-func listen(t *testing.T, server *mcpexpose.Server, verifier func(resource string) edge.Verifier, token string) string {
+// listen puts the real edge in front. With a token, a request that brings none gets
+// that one in front of the door: the suite can't send any.
+func listen(t *testing.T, server *mcpexpose.Server, token string, config func(resource string) edge.Config) string {
 	t.Helper()
 	var handler http.Handler
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -78,8 +78,9 @@ func listen(t *testing.T, server *mcpexpose.Server, verifier func(resource strin
 		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(web.Close)
-	resource := web.URL + "/mcp"
-	door, err := edge.New(edge.Config{Resource: resource, Verifier: verifier(resource), Limits: edge.Limits{Principal: 1e6, Tenant: 1e6, Tool: 1e6}})
+	c := config(web.URL + "/mcp")
+	c.Resource, c.Limits = web.URL+"/mcp", edge.Limits{Principal: 1e6, Tenant: 1e6, Tool: 1e6}
+	door, err := edge.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,9 +90,11 @@ func listen(t *testing.T, server *mcpexpose.Server, verifier func(resource strin
 		mux.Handle(path, door.Metadata())
 	}
 	handler = mux
-	return resource
+	return c.Resource
 }
 
-func local(string) edge.Verifier {
-	return edge.Static("the-token-of-the-suite", edge.Identity{Caller: alice})
+const suiteToken = "the-token-of-the-suite"
+
+func local(string) edge.Config {
+	return edge.Config{Verifier: edge.Static(suiteToken, edge.Identity{Caller: alice})}
 }
