@@ -54,7 +54,7 @@ func (m *Mirror) Apply(ctx context.Context, l inbox.Lease) error {
 // deny hides what a lane stands for, in a transaction of its own: whether the
 // provider can be asked or not, nobody reads it until it was.
 func (m *Mirror) deny(ctx context.Context, l inbox.Lease) error {
-	query, args := `UPDATE mirror_object SET denied = 1 WHERE tenant = ? AND connection = ? AND state = 0 AND denied = 0`, []any{l.Tenant, l.Connection}
+	query, args := `UPDATE mirror_object SET denied = 1 WHERE tenant = ? AND connection = ? AND state = 1 AND denied = 0`, []any{l.Tenant, l.Connection}
 	c := Change{Type: Denied, Tenant: l.Tenant, Connection: l.Connection}
 	switch {
 	case l.Kind == KindObject:
@@ -98,11 +98,28 @@ func (m *Mirror) applyObject(ctx context.Context, l inbox.Lease) error {
 	if err != nil {
 		return err
 	}
-	o, state, err := m.c.Source.Fetch(ctx, l.Lane)
+	// Resolved before the fetch: when the authorization changes meanwhile, what
+	// was fetched counts for the older one, which nobody is served under.
+	conn, err := m.c.Source.Connection(ctx, connector.TenantID(l.Tenant), connector.ConnectionID(l.Connection))
 	if err != nil {
 		return pause(err)
 	}
-	o.ID = l.Object
+	o, state, err := m.c.Source.Fetch(ctx, conn, l.Object)
+	if err != nil {
+		return pause(err)
+	}
+	if state != OK && state != Gone && state != NoAccess {
+		return errors.New("mirror: the source does not say whether the object is there")
+	}
+	if state == OK && (o.ID != l.Object || !plain(o.Container) || !plain(o.Version)) {
+		return connector.Fail(connector.CodeProviderContract, "the object is not the one that was asked for, or has no container or version")
+	}
+	if len(o.Access) == 0 {
+		o.Access = []string{o.Container}
+	}
+	if state == OK && !granted(conn, o.Access) {
+		state = NoAccess // moved out of what the connection may touch
+	}
 	var sealed []byte
 	if state == OK {
 		if sealed, err = m.c.Sealer.Seal(o.Data, sealContext(l.Tenant, l.Connection, l.Object)); err != nil {
@@ -126,13 +143,13 @@ func (m *Mirror) applyObject(ctx context.Context, l inbox.Lease) error {
 			return err
 		}
 		switch {
-		case state == OK && o.Authz < authz:
+		case conn.AuthzVersion < authz:
 			return ErrAuthorization
-		case state == OK && old.found && (o.Order < old.order || o.Order == old.order && old.state == Gone):
+		case state == OK && old.found && !newer(old, o, l):
 			return ErrStale
 		case state == OK:
-			changed = !old.found || old.state != OK || old.denied || o.Coarse || o.Version != old.version || o.Authz != old.authz
-			err = put(ctx, tx, l.Lane, o, sealed, began, seq)
+			changed = !old.found || old.state != OK || old.denied || o.Coarse || o.Version != old.version || conn.AuthzVersion != old.authz
+			err = put(ctx, tx, conn, o, sealed, began, seq)
 		case old.found:
 			changed = old.state == OK
 			err = bury(ctx, tx, l.Lane, state, began, seq)
@@ -149,6 +166,22 @@ func (m *Mirror) applyObject(ctx context.Context, l inbox.Lease) error {
 		m.watchers.tell(c)
 	}
 	return err
+}
+
+// newer says whether a fetched state may take the place of a row. What is not
+// ahead of the row, although a mark or a tombstone says that it is gone, may come
+// from a replica that lags; it is believed when a second fetch, seconds later,
+// finds it again. What the provider itself called deleted needs a greater order.
+func newer(old row, o Object, l inbox.Lease) bool {
+	switch {
+	case o.Order != old.order:
+		return o.Order > old.order
+	case old.state == Gone:
+		return false
+	case old.state == NoAccess, l.Removes:
+		return l.Attempts > 1
+	}
+	return true
 }
 
 // advance takes the connection's next sequence number. Its row is locked until
@@ -172,26 +205,26 @@ func readRow(ctx context.Context, tx *store.Tx, l inbox.Lane) (r row, err error)
 	return r, err
 }
 
-func put(ctx context.Context, tx *store.Tx, l inbox.Lane, o Object, sealed []byte, began time.Time, seq int64) error {
+func put(ctx context.Context, tx *store.Tx, c connector.Connection, o Object, sealed []byte, began time.Time, seq int64) error {
 	access, err := json.Marshal(o.Access)
 	if err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO mirror_object (tenant, connection, id, container, state, denied, version, ord, coarse,
 			updated_at, fetched_at, changed_at, authz, seq, seen, access, data)
-		VALUES (?, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
-		ON CONFLICT (tenant, connection, id) DO UPDATE SET container = excluded.container, state = 0, denied = 0, version = excluded.version,
+		VALUES (?, ?, ?, ?, 1, 0, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
+		ON CONFLICT (tenant, connection, id) DO UPDATE SET container = excluded.container, state = 1, denied = 0, version = excluded.version,
 			ord = excluded.ord, coarse = excluded.coarse, updated_at = excluded.updated_at, fetched_at = excluded.fetched_at,
 			changed_at = excluded.changed_at, authz = excluded.authz, seq = excluded.seq, access = excluded.access, data = excluded.data`,
-		l.Tenant, l.Connection, o.ID, o.Container, o.Version, o.Order, bit(o.Coarse), millis(o.UpdatedAt), began.UnixMilli(), began.UnixMilli(),
-		o.Authz, seq, string(access), sealed)
+		string(c.Tenant), string(c.ID), o.ID, o.Container, o.Version, o.Order, bit(o.Coarse), millis(o.UpdatedAt), began.UnixMilli(), began.UnixMilli(),
+		c.AuthzVersion, seq, string(access), sealed)
 	return err
 }
 
 // bury leaves the ids, the version and the reason. Seen becomes the sweep that
 // is counted from.
 func bury(ctx context.Context, tx *store.Tx, l inbox.Lane, s State, began time.Time, seq int64) error {
-	_, err := tx.Exec(ctx, `UPDATE mirror_object SET changed_at = CASE WHEN state = 0 THEN ?1 ELSE changed_at END,
+	_, err := tx.Exec(ctx, `UPDATE mirror_object SET changed_at = CASE WHEN state = 1 THEN ?1 ELSE changed_at END,
 			seen = (SELECT epoch FROM mirror_stream WHERE tenant = ?2 AND connection = ?3),
 			state = ?4, denied = 0, fetched_at = ?1, seq = ?5, access = '[]', data = NULL
 		WHERE tenant = ?2 AND connection = ?3 AND id = ?6`, began.UnixMilli(), l.Tenant, l.Connection, int64(s), seq, l.Object)
@@ -203,7 +236,7 @@ const batch = 500
 // applyContainer has everything that is known of a container fetched, and the
 // connection swept for what is not.
 func (m *Mirror) applyContainer(ctx context.Context, l inbox.Lease) error {
-	query := `SELECT id FROM mirror_object WHERE tenant = ? AND connection = ? AND id > ? AND state <> 1`
+	query := `SELECT id FROM mirror_object WHERE tenant = ? AND connection = ? AND id > ? AND state <> 2`
 	if l.Object != "" {
 		query += ` AND container = ?`
 	}
@@ -221,7 +254,8 @@ func (m *Mirror) applyContainer(ctx context.Context, l inbox.Lease) error {
 			if err != nil {
 				return err
 			}
-			if err := m.c.Inbox.Mark(ctx, tx, marks(l.Lane, ids, l.Removes)); err != nil {
+			// They are hidden already, so nothing is left to remove.
+			if err := m.c.Inbox.Mark(ctx, tx, marks(l.Lane, ids, false)); err != nil {
 				return err
 			}
 			if more = len(ids) == batch; more {

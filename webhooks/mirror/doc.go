@@ -13,9 +13,10 @@
 //   - The object, its access list, the tombstone, the connection's sequence and
 //     the end of the lane's lease are one transaction.
 //   - An object's order never goes back. What is gone comes back only with a
-//     greater order; what was hidden from the connection, with the same or a
-//     greater one, because rights change without the object.
+//     greater order; what was hidden from the connection also with the same one,
+//     because rights change without the object, once a second fetch agrees.
 //   - A mark that says that access may be gone hides the object before the fetch.
+//   - Nothing is served while a mark of it waits to be applied.
 //   - What was fetched under one authorization version is served under no other.
 //   - A tombstone has no text.
 //   - A sweep goes on where it was after a crash. Only one that saw every page

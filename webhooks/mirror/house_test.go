@@ -3,6 +3,7 @@ package mirror
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -50,6 +51,9 @@ func (p *provider) set(id string, t thing) {
 	if t.container == "" {
 		t.container = "orders"
 	}
+	if t.state == 0 {
+		t.state = OK
+	}
 	if t.order == 0 {
 		t.order = p.objects[id].order + 1
 	}
@@ -57,19 +61,25 @@ func (p *provider) set(id string, t thing) {
 	p.objects[id] = t
 }
 
-func (p *provider) Fetch(_ context.Context, l inbox.Lane) (Object, State, error) {
+func (p *provider) Connection(_ context.Context, tenant connector.TenantID, id connector.ConnectionID) (connector.Connection, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.fetches = append(p.fetches, l.Object)
+	return connector.Connection{ID: id, Tenant: tenant, Provider: "model", Resources: []string{"orders", "billing"}, AuthzVersion: p.authz}, nil
+}
+
+func (p *provider) Fetch(_ context.Context, _ connector.Connection, id string) (Object, State, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fetches = append(p.fetches, id)
 	if p.fetch != nil {
-		return p.fetch(l.Object)
+		return p.fetch(id)
 	}
-	t, ok := p.objects[l.Object]
+	t, ok := p.objects[id]
 	if !ok {
 		return Object{}, NoAccess, nil
 	}
-	return Object{Container: t.container, Version: strconv.FormatInt(t.order, 10), Order: t.order, Coarse: t.coarse, UpdatedAt: t.changed,
-		Access: []string{t.container}, Authz: p.authz, Data: []byte(t.text)}, t.state, nil
+	return Object{ID: id, Container: t.container, Version: strconv.FormatInt(t.order, 10), Order: t.order, Coarse: t.coarse, UpdatedAt: t.changed,
+		Access: []string{t.container}, Data: []byte(t.text)}, t.state, nil
 }
 
 func (p *provider) List(_ context.Context, _ connector.Connection, q Query) (Page, error) {
@@ -79,7 +89,7 @@ func (p *provider) List(_ context.Context, _ connector.Connection, q Query) (Pag
 	if p.list != nil {
 		return p.list(q)
 	}
-	page := Page{Clock: p.clock, Authz: p.authz}
+	page := Page{Clock: p.clock}
 	for id, t := range p.objects {
 		if t.state == OK && id > q.Cursor && !t.changed.Before(q.Since) {
 			page.Entries = append(page.Entries, Entry{id, strconv.FormatInt(t.order, 10)})
@@ -123,9 +133,10 @@ var ring = sync.OnceValue(func() *keys.Ring {
 func open(t testing.TB, d storetest.Database, c Config) *house {
 	t.Helper()
 	h := &house{t: t, db: d.Open(inbox.Migrations(), Migrations()),
-		p:    &provider{clock: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), authz: 1, objects: map[string]thing{}, page: 3},
-		conn: connector.Connection{ID: "c1", Tenant: "acme", Provider: "model", Resources: []string{"orders", "billing"}, AuthzVersion: 1}}
+		p: &provider{clock: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), authz: 1, objects: map[string]thing{}, page: 3}}
 	var err error
+	h.conn, err = h.p.Connection(t.Context(), "acme", "c1")
+	must(t, err)
 	h.inbox, err = inbox.New(inbox.Config{DB: h.db, Sealer: ring(), Reason: Reason})
 	must(t, err)
 	c.DB, c.Inbox, c.Source, c.Sealer = h.db, h.inbox, h.p, ring()
@@ -175,6 +186,27 @@ func (h *house) drain() {
 	}
 }
 
+// drainTwice is drain for fetches that a second one has to agree with, which the
+// inbox would have after some seconds.
+func (h *house) drainTwice() {
+	h.t.Helper()
+	for {
+		leases, err := h.inbox.Claim(h.t.Context(), 8)
+		must(h.t, err)
+		if len(leases) == 0 {
+			return
+		}
+		for _, l := range leases {
+			err := h.m.Apply(h.t.Context(), l)
+			if errors.Is(err, ErrStale) {
+				l.Attempts++
+				err = h.m.Apply(h.t.Context(), l)
+			}
+			must(h.t, err)
+		}
+	}
+}
+
 // text is what the mirror serves of an object.
 func (h *house) text(id string) (string, bool) {
 	h.t.Helper()
@@ -192,7 +224,7 @@ func (h *house) shows(t interface{ Errorf(string, ...any) }) {
 		}
 	}
 	var live, there int
-	must(h.t, h.db.QueryRow(h.t.Context(), `SELECT COUNT(*) FROM mirror_object WHERE connection = ? AND state = 0 AND denied = 0`, string(h.conn.ID)).Scan(&live))
+	must(h.t, h.db.QueryRow(h.t.Context(), `SELECT COUNT(*) FROM mirror_object WHERE connection = ? AND state = 1 AND denied = 0`, string(h.conn.ID)).Scan(&live))
 	for _, o := range h.p.objects {
 		if o.state == OK {
 			there++

@@ -3,11 +3,12 @@ package mirror
 import (
 	"context"
 	"embed"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"log/slog"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/store"
@@ -17,7 +18,7 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// Migrations are the mirror's tables.
+// Migrations are the mirror's tables. The inbox has its own.
 func Migrations() store.Migrations {
 	files, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
@@ -26,115 +27,100 @@ func Migrations() store.Migrations {
 	return store.Migrations{Service: "mirror", FS: files}
 }
 
-// A Source reads at the providers with the rights of one connection, as they are
-// when it is asked. It must be safe for concurrent use; its errors are judged by
-// their connector.Code.
-type Source interface {
-	// Fetch reads the object of a lane of KindObject.
-	Fetch(ctx context.Context, l inbox.Lane) (Object, State, error)
-	// List reads one page of the ids that the connection sees.
-	List(ctx context.Context, c connector.Connection, q Query) (Page, error)
-}
-
-// State is what became of an object.
-type State int64
-
+// The kinds of lanes that Apply takes.
 const (
-	OK State = iota
-	// Gone is deleted, by the provider's own word.
-	Gone
-	// NoAccess is hidden from the connection, or absent: most providers answer
-	// both alike.
-	NoAccess
+	KindObject    = "object"    // Lane.Object is the object's id
+	KindContainer = "container" // Lane.Object is the container; empty: the whole connection
 )
 
-// An Object is what a fetch found.
+// ObjectLane is the lane of one object of a connection.
+func ObjectLane(c connector.Connection, id string) inbox.Lane {
+	return inbox.Lane{Tenant: string(c.Tenant), Provider: c.Provider, Connection: string(c.ID), Kind: KindObject, Object: id}
+}
+
+// ContainerLane is the lane of everything in a container, or in the connection
+// when container is empty. Applying it has what is known of it fetched, and the
+// connection swept.
+func ContainerLane(c connector.Connection, container string) inbox.Lane {
+	return inbox.Lane{Tenant: string(c.Tenant), Provider: c.Provider, Connection: string(c.ID), Kind: KindContainer, Object: container}
+}
+
+// An Object is what was fetched.
 type Object struct {
 	ID        string
-	Container string // the resource that grants name
-	Version   string // opaque; another version is another state
-	// Order never shrinks while the object changes. With Coarse two changes in
-	// short succession can have the same Order and Version.
+	Container string // what grants name, such as a project
+	Version   string // the provider's, opaque
+	// Order grows with the version. Coarse says that two changes in short
+	// succession can have the same version and order.
 	Order     int64
 	Coarse    bool
 	UpdatedAt time.Time // by the provider's clock
 	// Access names the resources of which a connection has to be granted one to
 	// read the object. Empty: Container.
 	Access []string
-	Data   json.RawMessage
-	Authz  int64 // the authorization version that it was fetched under
+	Data   []byte // sealed at rest
 }
 
-// Query is one page of a list.
-type Query struct {
-	Since  time.Time // what changed at or after it, by the provider's clock, is enough; zero: everything
-	Cursor string    // empty on the first page, then Page.Next
-}
+// State is what a fetch found. The zero value says nothing and is an error.
+type State int
 
-// Page is one page of a list.
-type Page struct {
-	Entries []Entry
-	Next    string // empty: this was the last page
-	// Clock is the provider's own time of this page; zero: it did not say, and
-	// then no poll can be made after this list.
-	Clock time.Time
-	Authz int64 // the authorization version that it was listed under
-}
-
-// Entry is an object by its ids alone.
-type Entry struct{ ID, Version string }
-
-// A Sealer encrypts data at rest and binds it to its row. *keys.Ring is one.
-type Sealer interface {
-	Seal(plaintext, context []byte) ([]byte, error)
-	Open(ciphertext, context []byte) ([]byte, error)
-}
-
-// Kinds of lanes that Apply takes.
 const (
-	KindObject = "object"
-	// KindContainer is for what concerns a whole container, such as a change of
-	// its access list. An empty object means all that the connection sees.
-	KindContainer = "container"
+	OK   State = iota + 1 // the object is there
+	Gone                  // the provider says that it existed and does no more
+	// NoAccess is an object that is absent or hidden, which most providers do
+	// not tell apart.
+	NoAccess
 )
 
-// ObjectLane is the lane of an object.
-func ObjectLane(c connector.Connection, id string) inbox.Lane {
-	return inbox.Lane{Tenant: string(c.Tenant), Provider: c.Provider, Connection: string(c.ID), Kind: KindObject, Object: id}
+// An Entry is an object in a list.
+type Entry struct{ ID, Version string }
+
+// Query asks for one page of a list.
+type Query struct {
+	Since  time.Time // by the provider's clock; zero: everything
+	Cursor string    // the source's own; empty: the first page
 }
 
-// ContainerLane is the lane of a container.
-func ContainerLane(c connector.Connection, id string) inbox.Lane {
-	return inbox.Lane{Tenant: string(c.Tenant), Provider: c.Provider, Connection: string(c.ID), Kind: KindContainer, Object: id}
+// A Page is what a list shows at once.
+type Page struct {
+	Entries []Entry
+	Next    string    // empty: this was the last page
+	Clock   time.Time // the provider's; zero: unknown, and then polls never get further than the last sweep
+}
+
+// A Source reads the provider, with the rights that the connection has at that
+// moment. Errors are connector errors. It is safe for concurrent use.
+type Source interface {
+	// Connection is the connection as it is now, or CONNECTION_REQUIRED.
+	Connection(ctx context.Context, tenant connector.TenantID, id connector.ConnectionID) (connector.Connection, error)
+	Fetch(ctx context.Context, c connector.Connection, id string) (Object, State, error)
+	// List pages through all objects that the connection sees, of every state.
+	List(ctx context.Context, c connector.Connection, q Query) (Page, error)
 }
 
 // Config is what a Mirror is made of. Zero durations mean the defaults.
 type Config struct {
 	DB     *store.DB    // required; opened with Migrations and inbox.Migrations
 	Inbox  *inbox.Inbox // required; on the same database
-	Sealer Sealer       // required
 	Source Source       // required
+	Sealer inbox.Sealer // required
 
-	// OnChange is called in the transaction of each change, for what has to
-	// change with it, such as the versions of caches and authorizations. Its
-	// error undoes the transaction, which is tried again later. Nil: nobody.
-	OnChange func(context.Context, *store.Tx, Change) error
-
-	PollEvery  time.Duration // zero means 15 minutes
-	SweepEvery time.Duration // zero means 24 hours
-	// Overlap is how far a poll goes back behind the last one. It must exceed the
-	// time that a change takes to show up in the provider's lists. Zero means 5
-	// minutes.
+	PollEvery  time.Duration // 15 minutes
+	SweepEvery time.Duration // 24 hours; the longest that a lost event goes unnoticed without polls
+	// Overlap is how far behind the provider's clock the checkpoint stays: longer
+	// than a change takes there to become visible in lists. 5 minutes.
 	Overlap time.Duration
-	// KeepTombstones is how long it is known that an object was here once; never
-	// shorter than two sweeps. Zero means 90 days.
+	// KeepTombstones is their least age, and two sweeps besides. 90 days.
 	KeepTombstones time.Duration
 
-	Log *slog.Logger // nil: nothing is logged
+	// OnChange runs in the transaction of each change, and may run again when
+	// that is repeated. Its error undoes the change. Nil: nothing.
+	OnChange func(context.Context, *store.Tx, Change) error
+	Log      *slog.Logger // nil: nothing is logged
 }
 
-// A Mirror is the objects of one database. It is safe for concurrent use, and
-// several processes may have one each on the same database.
+// A Mirror is safe for concurrent use, and several processes may have one each
+// on the same database.
 type Mirror struct {
 	c        Config
 	watchers watchers
@@ -143,8 +129,8 @@ type Mirror struct {
 // New makes a mirror.
 func New(c Config) (*Mirror, error) {
 	switch {
-	case c.DB == nil, c.Inbox == nil, c.Sealer == nil, c.Source == nil:
-		return nil, errors.New("mirror: config: no database, inbox, sealer or source")
+	case c.DB == nil, c.Inbox == nil, c.Source == nil, c.Sealer == nil:
+		return nil, errors.New("mirror: config: no database, inbox, source or sealer")
 	case c.PollEvery < 0, c.SweepEvery < 0, c.Overlap < 0, c.KeepTombstones < 0:
 		return nil, errors.New("mirror: config: a duration is negative")
 	}
@@ -165,6 +151,11 @@ func New(c Config) (*Mirror, error) {
 	return &Mirror{c: c}, nil
 }
 
+// plain holds for what a TEXT column of both engines takes, and a lane.
+func plain(s string) bool {
+	return s != "" && len(s) <= 512 && utf8.ValidString(s) && strings.IndexByte(s, 0) < 0
+}
+
 func bit(b bool) int64 {
 	if b {
 		return 1
@@ -172,7 +163,6 @@ func bit(b bool) int64 {
 	return 0
 }
 
-// millis is zero for a time that is not known.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -3,10 +3,13 @@ package mirror
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/store"
@@ -49,7 +52,11 @@ func (m *Mirror) Poll(ctx context.Context, c connector.Connection) error {
 	}
 	clock := int64(0)
 	q := Query{Since: time.UnixMilli(s.checkpoint).UTC()}
+	var been walk
 	for first := true; ; first = false {
+		if been.before(q.Cursor) {
+			return errCircle
+		}
 		page, err := m.list(ctx, c, q)
 		if err != nil {
 			return err
@@ -101,17 +108,40 @@ func (m *Mirror) behind(clock int64) int64 {
 // list asks for one page and checks that it can be used.
 func (m *Mirror) list(ctx context.Context, c connector.Connection, q Query) (Page, error) {
 	page, err := m.c.Source.List(ctx, c, q)
+	if err != nil {
+		return Page{}, err
+	}
+	now, err := m.c.Source.Connection(ctx, c.Tenant, c.ID)
 	switch {
 	case err != nil:
 		return Page{}, err
-	case page.Authz != c.AuthzVersion:
-		return Page{}, ErrAuthorization
-	case page.Next != "" && page.Next == q.Cursor:
-		return Page{}, connector.Fail(connector.CodeProviderContract, "the list's cursor leads to itself")
+	case now.AuthzVersion != c.AuthzVersion:
+		return Page{}, ErrAuthorization // the list may be of either
+	case len(page.Next) > 4096, page.Next != "" && !utf8.ValidString(page.Next), strings.IndexByte(page.Next, 0) >= 0:
+		return Page{}, connector.Fail(connector.CodeProviderContract, "the list's cursor can't be kept")
 	}
+	page.Entries = slices.DeleteFunc(page.Entries, func(e Entry) bool { return !plain(e.ID) })
 	slices.SortFunc(page.Entries, func(a, b Entry) int { return cmp.Compare(a.ID, b.ID) })
 	page.Entries = slices.CompactFunc(page.Entries, func(a, b Entry) bool { return a.ID == b.ID })
 	return page, nil
+}
+
+// errCircle means that a list comes back to where it was, and would be read for
+// ever.
+var errCircle = connector.Fail(connector.CodeProviderContract, "the list goes round in a circle")
+
+// walk knows the cursors that a list has come by.
+type walk map[[sha256.Size]byte]bool
+
+// before says whether a cursor was there before, and remembers it.
+func (w *walk) before(cursor string) bool {
+	if *w == nil {
+		*w = walk{}
+	}
+	at := sha256.Sum256([]byte(cursor))
+	was := (*w)[at]
+	(*w)[at] = true
+	return was
 }
 
 // unsettled is how soon after a change a fetch can have missed another one that

@@ -21,6 +21,7 @@ var errOvertaken = errors.New("another process goes on with this sweep")
 // from what is known, in the end also what is known and was not listed. It goes
 // on with a sweep that was interrupted.
 func (m *Mirror) Sweep(ctx context.Context, c connector.Connection) error {
+	var been walk
 	for {
 		s, err := m.stream(ctx, c)
 		if err != nil {
@@ -31,6 +32,9 @@ func (m *Mirror) Sweep(ctx context.Context, c connector.Connection) error {
 		case idle:
 			err = m.beginSweep(ctx, c, s)
 		case listing:
+			if been.before(s.position) {
+				return m.abandon(ctx, c, s)
+			}
 			err = m.sweepPage(ctx, c, s)
 		case closing:
 			done, err = m.closeSweep(ctx, c, s)
@@ -50,6 +54,16 @@ func step(ctx context.Context, tx *store.Tx, c connector.Connection, s stream, s
 	n, err := tx.Exec(ctx, `UPDATE mirror_stream SET `+set+` WHERE tenant = ? AND connection = ? AND authz = ? AND epoch = ? AND phase = ? AND position = ?`, args...)
 	if err == nil && n == 0 {
 		err = errOvertaken
+	}
+	return err
+}
+
+// abandon gives a sweep up whose list goes round in a circle; the next one comes
+// at its time.
+func (m *Mirror) abandon(ctx context.Context, c connector.Connection, s stream) error {
+	err := m.c.DB.Update(ctx, func(tx *store.Tx) error { return step(ctx, tx, c, s, `phase = 0, position = ''`) })
+	if err == nil || errors.Is(err, errOvertaken) {
+		err = errCircle
 	}
 	return err
 }
@@ -95,7 +109,7 @@ func (m *Mirror) sweepPage(ctx context.Context, c connector.Connection, s stream
 			return err
 		}
 		for _, e := range page.Entries {
-			if _, err := tx.Exec(ctx, `UPDATE mirror_object SET seen = ? WHERE tenant = ? AND connection = ? AND id = ? AND state = 0`,
+			if _, err := tx.Exec(ctx, `UPDATE mirror_object SET seen = ? WHERE tenant = ? AND connection = ? AND id = ? AND state = 1`,
 				s.epoch, string(c.Tenant), string(c.ID), e.ID); err != nil {
 				return err
 			}
@@ -106,7 +120,7 @@ func (m *Mirror) sweepPage(ctx context.Context, c connector.Connection, s stream
 
 // unseen are the objects that the complete list lacked and that were not fetched
 // since it began.
-const unseen = ` FROM mirror_object WHERE tenant = ? AND connection = ? AND state = 0 AND seen < ? AND fetched_at < ?`
+const unseen = ` FROM mirror_object WHERE tenant = ? AND connection = ? AND state = 1 AND seen < ? AND fetched_at < ?`
 
 // closeSweep has a batch of the unseen fetched, or ends the sweep.
 func (m *Mirror) closeSweep(ctx context.Context, c connector.Connection, s stream) (done bool, err error) {
@@ -114,14 +128,15 @@ func (m *Mirror) closeSweep(ctx context.Context, c connector.Connection, s strea
 	vanished := false
 	err = m.c.DB.Update(ctx, func(tx *store.Tx) error {
 		done, vanished = false, false
-		var missing, known int
-		if err := tx.QueryRow(ctx, `SELECT COUNT(*)`+unseen, args...).Scan(&missing); err != nil {
+		var missing, silent, known int
+		// What an event has announced as taken away doesn't alarm anybody.
+		if err := tx.QueryRow(ctx, `SELECT COUNT(*), COALESCE(SUM(1 - denied), 0)`+unseen, args...).Scan(&missing, &silent); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM mirror_object WHERE tenant = ? AND connection = ? AND state = 0`, args[:2]...).Scan(&known); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM mirror_object WHERE tenant = ? AND connection = ? AND state = 1`, args[:2]...).Scan(&known); err != nil {
 			return err
 		}
-		if vanished = missing > 20 && missing*5 > known && !s.accepted; vanished {
+		if vanished = silent > 20 && silent*5 > known && !s.accepted; vanished {
 			return step(ctx, tx, c, s, `phase = 0, position = '', alarm = 1`)
 		}
 		if missing == 0 {
@@ -142,7 +157,7 @@ func (m *Mirror) closeSweep(ctx context.Context, c connector.Connection, s strea
 				return err
 			}
 		}
-		return m.c.Inbox.Mark(ctx, tx, marks(ObjectLane(c, ""), ids, true))
+		return m.c.Inbox.Mark(ctx, tx, marks(ObjectLane(c, ""), ids, false))
 	})
 	if err == nil && vanished {
 		m.c.Log.ErrorContext(ctx, "a sweep did not find what is known", "tenant", c.Tenant, "connection", c.ID)
@@ -161,7 +176,7 @@ func (m *Mirror) endSweep(ctx context.Context, tx *store.Tx, c connector.Connect
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `DELETE FROM mirror_object WHERE tenant = ? AND connection = ? AND state > 0 AND changed_at < ? AND seen <= ?`,
+	_, err = tx.Exec(ctx, `DELETE FROM mirror_object WHERE tenant = ? AND connection = ? AND state > 1 AND changed_at < ? AND seen <= ?`,
 		string(c.Tenant), string(c.ID), now.Add(-m.c.KeepTombstones).UnixMilli(), s.epoch-2)
 	return err
 }

@@ -77,7 +77,7 @@ func TestW38SweepGoesOnAndDeletesNothing(t *testing.T) {
 			if q.Cursor != "" {
 				return Page{}, down
 			}
-			return Page{Entries: []Entry{{"t000", "1"}, {"t001", "1"}}, Next: "t001", Authz: 1}, nil
+			return Page{Entries: []Entry{{"t000", "1"}, {"t001", "1"}}, Next: "t001"}, nil
 		}
 		if err := h.m.Sweep(t.Context(), h.conn); !errors.Is(err, down) {
 			t.Fatalf("error %v", err)
@@ -92,7 +92,7 @@ func TestW38SweepGoesOnAndDeletesNothing(t *testing.T) {
 			if q.Cursor != "t001" {
 				t.Errorf("page after %q", q.Cursor)
 			}
-			return Page{Entries: []Entry{{"t002", "1"}, {"t003", "1"}, {"t004", "1"}, {"t006", "1"}, {"t007", "1"}, {"t008", "1"}}, Authz: 1}, nil
+			return Page{Entries: []Entry{{"t002", "1"}, {"t003", "1"}, {"t004", "1"}, {"t006", "1"}, {"t007", "1"}, {"t008", "1"}}}, nil
 		}
 		must(t, again.Reconcile(t.Context(), h.conn))
 		h.drain()
@@ -118,7 +118,7 @@ func TestW38CheckpointStaysBehind(t *testing.T) {
 		must(t, h.m.Sweep(t.Context(), h.conn))
 		h.drain()
 		began := h.p.clock
-		late := thing{text: "late", container: "orders", order: 1, changed: began.Add(-3 * time.Second)}
+		late := thing{text: "late", container: "orders", order: 1, state: OK, changed: began.Add(-3 * time.Second)}
 		h.p.objects["late"] = late // visible only now
 		h.p.set("t001", thing{text: "event"})
 		h.mark(false, "t001")
@@ -205,7 +205,7 @@ func TestSweepCursors(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, h *house) {
 		h.fill(5)
-		h.p.list = func(q Query) (Page, error) { return Page{Next: "same", Authz: 1}, nil }
+		h.p.list = func(q Query) (Page, error) { return Page{Next: "same"}, nil }
 		if err := h.m.Sweep(t.Context(), h.conn); connector.CodeOf(err) != connector.CodeProviderContract {
 			t.Errorf("error %v", err)
 		}
@@ -240,7 +240,7 @@ func TestTombstonesExpire(t *testing.T) {
 			t.Error("the tombstone is gone after one sweep")
 		}
 		must(t, h.db.Update(t.Context(), func(tx *store.Tx) error { // its time is over, whatever the clock's step
-			_, err := tx.Exec(t.Context(), `UPDATE mirror_object SET changed_at = 1 WHERE state = 1`)
+			_, err := tx.Exec(t.Context(), `UPDATE mirror_object SET changed_at = 1 WHERE state = 2`)
 			return err
 		}))
 		must(t, h.m.Sweep(t.Context(), h.conn))

@@ -25,8 +25,8 @@ CREATE TABLE mirror_stream (
     PRIMARY KEY (tenant, connection)
 );
 
--- One row per object. state is 0 there, 1 gone, 2 no access; the last two are
--- tombstones, with no container's text and no data. denied hides a row until the
+-- One row per object. state is 1 there, 2 gone, 3 no access; the last two are
+-- tombstones, with no data. denied hides a row until the
 -- next fetch. ord grows with the provider's version; fetched_at is when the
 -- fetch began.
 CREATE TABLE mirror_object (
@@ -50,5 +50,5 @@ CREATE TABLE mirror_object (
     PRIMARY KEY (tenant, connection, id)
 );
 
-CREATE INDEX mirror_object_unseen ON mirror_object (tenant, connection, seen) WHERE state = 0;
-CREATE INDEX mirror_object_tombstone ON mirror_object (tenant, connection, changed_at) WHERE state > 0;
+CREATE INDEX mirror_object_unseen ON mirror_object (tenant, connection, seen) WHERE state = 1;
+CREATE INDEX mirror_object_tombstone ON mirror_object (tenant, connection, changed_at) WHERE state > 1;
