@@ -1,6 +1,8 @@
-// Package senders holds webhooks/signature against the libraries that senders
-// sign with: what those sign is accepted, over a real socket and to the byte, and
-// what was changed after that is refused for the right reason.
+// Package senders holds what verifies webhooks against those who send them, in
+// code that nobody on this project wrote: the libraries that providers' own
+// services and tools sign with, and a real Gitea. Each signs real HTTP requests;
+// they have to be accepted as they are, and refused with one thing altered.
 //
-// It needs Node and two packages from npm, and runs with CI_REQUIRE_NODE=1.
+// It has tests only. They run with CI_REQUIRE_NODE=1 and CI_REQUIRE_GITEA=1; see
+// .ci/node and .ci/gitea.
 package senders
