@@ -93,6 +93,9 @@ func openHouse(ctx context.Context, c connector.Connector, harness Harness, dir 
 	}
 	sign := h.facts.SignIn
 	sign.ID, sign.Profile, sign.Scopes = c.Provider, c.Provider, c.Auth.Scopes
+	if sign.Issuer == "" {
+		sign.Issuer = h.facts.URL
+	}
 	h.credentials, err = credentials.New(credentials.Config{DB: h.db, Keys: ring, Exchanger: h.exchange,
 		Providers: []credentials.Provider{sign}, Logger: slog.New(slog.NewJSONHandler(h.logs, nil)),
 		OnChange: func(ctx context.Context, tx *store.Tx, tenant connector.TenantID, id connector.ConnectionID) error {

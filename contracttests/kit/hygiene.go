@@ -17,6 +17,9 @@ var hygieneChecks = []check{
 	{"G6", "TIX2", "Hostile text stays data: it is in no summary and no log, and breaks nothing.", "", []string{"R0"}, hostileText},
 	{"G7", "TIX4", "Hostile text in a write arrives as it was approved, in one field.", "", []string{"W0"}, hostileWrite},
 	{"G8", "RUN5", "No answer of the provider brings a handler down.", "", []string{"R0"}, noPanic},
+	// The last two look at all that was said before.
+	{"D8", "TIX2", "Private texts of the provider do not leave.", "", []string{"R0"}, privateStays},
+	{"B6", "NET10", "What a provider writes into a refusal, and our credentials, are in no result and no log.", "", []string{"R0"}, nothingEchoed},
 }
 
 func walksCross(t *trial) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -42,18 +43,10 @@ func (o orgProvider) Connect(ctx context.Context, s *credentials.Service, caller
 	if i < 0 {
 		return connector.Connection{}, errors.New("the sandbox has no such person")
 	}
-	browser := "the browser of " + string(caller.Principal)
-	begun, err := s.Begin(ctx, caller, credentials.BeginRequest{Provider: w.Provider, RedirectURI: "http://127.0.0.1:1/callback",
-		BrowserKey: browser, Scopes: w.Scopes, Resources: w.Resources})
-	if err != nil {
-		return connector.Connection{}, err
-	}
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	back, err := sandbox.Login(ctx, client, begun.URL, users[i].Login, users[i].Password, true)
-	if err != nil {
-		return connector.Connection{}, err
-	}
-	return s.Finish(ctx, caller, browser, back.Query(), w.Identify)
+	return SignIn(ctx, s, caller, w, func(ctx context.Context, authorizeURL string) (*url.URL, error) {
+		return sandbox.Login(ctx, client, authorizeURL, users[i].Login, users[i].Password, true)
+	})
 }
 
 func (o orgProvider) Seed(_ context.Context, ob Object) (string, error) {

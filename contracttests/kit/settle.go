@@ -31,7 +31,7 @@ func (h *house) due(ctx context.Context, tenant connector.TenantID, id connector
 }
 
 // longSettle is more than a check waits.
-const longSettle = 20 * time.Second
+const longSettle = 35 * time.Second
 
 // lookPast looks an operation up until it is over, or until an absence of it
 // would have been believed for a while. Then it returns what is known.

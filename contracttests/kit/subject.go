@@ -15,7 +15,6 @@ type T interface {
 	Logf(format string, args ...any)
 	TempDir() string
 	Context() context.Context
-	Cleanup(func())
 }
 
 // A Subject is a connector with what the kit must know to use it. A zero Use
@@ -85,7 +84,7 @@ type Facts struct {
 	Evidence      Evidence // what a pass proves
 	URL           string   // http on a loopback address; faults are put in front of it
 	// SignIn is how its credentials work. ID, Profile and Scopes are the kit's to
-	// fill.
+	// fill, and Issuer if it is empty.
 	SignIn credentials.Provider
 	// Containers are the two that the owner uses, as resources name them. Empty:
 	// the provider has none, and grants can't be narrowed.

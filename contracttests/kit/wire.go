@@ -20,7 +20,6 @@ var wireChecks = []check{
 	{"C5", "NET8", "A page for people in place of an answer is a failure.", "", []string{"D0"}, pageForPeople},
 	{"C7", "NET7", "A rate limit is RATE_LIMITED with the time that the provider asked for, in seconds or as a date.", "", []string{"R0"}, rateLimit},
 	{"C8", "NET6", "The attempts that a result reports are the requests that the provider saw.", "", []string{"R0"}, attemptsCounted},
-	{"B6", "NET10", "What a provider writes into a refusal, and our credentials, are in no result and no log.", "", []string{"R0"}, nothingEchoed},
 	{"G3", "RUN9", "A caller who gives up gets an answer while the provider still thinks.", "", []string{"R0"}, cancelStops},
 }
 
