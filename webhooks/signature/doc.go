@@ -1,6 +1,6 @@
 // Package signature decides whether bytes came from who holds a secret.
 //
-// Every scheme is a row of one table (schemes.go) and there is one verifier.
+// Every scheme is a row of one table (scheme.go) and there is one verifier.
 // What it promises:
 //
 //   - The check is over the bytes that were received, before anything parses them.
