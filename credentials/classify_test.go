@@ -121,7 +121,8 @@ func TestOutageKeepsTheConnection(t *testing.T) {
 	}
 	each(t, func(b *bench) {
 		t := b.t
-		r := b.replica()
+		// Long enough to be kept on a loaded machine too.
+		r := b.replica(func(c *Config) { c.RetryBase, c.RetryCap = time.Minute, time.Minute })
 		c := r.connect(alice, "alice")
 		b.behave(sandbox.Behaviour{})
 		for _, effect := range outages {

@@ -80,6 +80,13 @@
 // key ring. See Finish for those of a sign-in. No error, log line, audit row or
 // clear column holds a token, a code, a verifier, a state or a provider's text.
 //
+// # Tenants
+//
+// Every statement names its tenant. On PostgreSQL the tables also have forced
+// row-level security by store.Scope, so that one which forgot would find nothing;
+// run as a role that is neither superuser nor has BYPASSRLS. Whoever looks at the
+// tables by hand first says: SET drawbridge.scope = '*'.
+//
 // # Decisions
 //
 // A pair that comes too late because another claim or sign-in was first is
