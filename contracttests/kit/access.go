@@ -113,7 +113,7 @@ func scopeMissing(t *trial) {
 func refusedCredential(t *trial) {
 	id := t.seed(0, t.marker, "there")
 	a := t.owner()
-	t.house.proxy.Next(fault.Rule{Action: fault.Answer, Status: http.StatusUnauthorized, Times: fault.Forever,
+	t.on(fault.Rule{Action: fault.Answer, Status: http.StatusUnauthorized, Times: fault.Forever,
 		Header: http.Header{"Www-Authenticate": {`Bearer error="invalid_token"`}}, Body: []byte(`{"error":"invalid_token"}`)})
 	r := a.read(id)
 	if code(r) != connector.CodeConnectionRequired || r.Error.Next != connector.NextReconnect {

@@ -14,7 +14,6 @@ import (
 	"github.com/drawbridge-dev/drawbridge/contracttests/fault"
 	"github.com/drawbridge-dev/drawbridge/credentials"
 	"github.com/drawbridge-dev/drawbridge/cursors"
-	"github.com/drawbridge-dev/drawbridge/host"
 	"github.com/drawbridge-dev/drawbridge/keys"
 	"github.com/drawbridge-dev/drawbridge/operations"
 	"github.com/drawbridge-dev/drawbridge/store"
@@ -127,7 +126,7 @@ func (h *house) fresh() (err error) {
 	h.exchange.Transport = h.transport
 	h.tap = &tap{transport: h.transport}
 	h.runtime, err = connector.New(connector.Config{
-		Connectors: []connector.Connector{h.connector}, Policy: host.Local{}, Consent: host.Local{}, Connections: h.credentials,
+		Connectors: []connector.Connector{h.connector}, Policy: allowed{}, Consent: allowed{}, Connections: h.credentials,
 		Transport: h.tap, Cursors: h.codec, Operations: h.ledger, Auditor: unread{},
 		Logger: slog.New(slog.NewJSONHandler(h.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
@@ -161,6 +160,18 @@ func (h *house) close() error {
 		errs = append(errs, h.provider.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// allowed is a host where every tool is switched on: what a policy refuses never
+// reaches a connector.
+type allowed struct{}
+
+func (allowed) Decide(context.Context, connector.Caller, connector.Action) (connector.Decision, error) {
+	return connector.Decision{Allow: true}, nil
+}
+
+func (allowed) Consented(context.Context, connector.Caller, connector.Action) (bool, error) {
+	return true, nil
 }
 
 // unread is an audit log that nobody asks: the checks ask the provider.

@@ -15,7 +15,7 @@ var hygieneChecks = []check{
 	{"G4", "TST1", "Handlers keep nothing between calls: walks that cross don't change each other.", "", []string{"D0"}, walksCross},
 	{"G5", "TIX8", "A read shows what the provider has now, not what an earlier call saw.", "", []string{"R0"}, readsAnew},
 	{"G6", "TIX2", "Hostile text stays data: it is in no summary and no log, and breaks nothing.", "", []string{"R0"}, hostileText},
-	{"G7", "TIX4", "Hostile text in a write arrives as it was approved, in one field.", "", []string{"W0"}, hostileWrite},
+	{"G7", "TIX4", "Hostile text in a write arrives as it was approved, in one field.", "", []string{"R0", "W0"}, hostileWrite},
 	{"G8", "RUN5", "No answer of the provider brings a handler down.", "", []string{"R0"}, noPanic},
 	// The last two look at all that was said before.
 	{"D8", "TIX2", "Private texts of the provider do not leave.", "", []string{"R0"}, privateStays},
@@ -106,9 +106,6 @@ func hostileText(t *trial) {
 }
 
 func hostileWrite(t *trial) {
-	if t.subject.Read.Tool == "" {
-		t.notClaimed("the connector has no read operation to compare with")
-	}
 	for i, text := range hostile(t.marker)[:2] {
 		a := t.owner1(fmt.Sprint("hostile-", i))
 		before, err := t.house.provider.Count(t.ctx, text)
@@ -161,8 +158,7 @@ func noPanic(t *trial) {
 	a := t.owner()
 	for _, body := range []string{``, `null`, `[]`, `[null]`, `{"items":[null]}`, `{"items":null}`, `0`, `"text"`, `{"id":null}`, `{"id":{}}`} {
 		t.house.proxy.Clear()
-		t.onReads(fault.Rule{Action: fault.Answer, Status: http.StatusOK, Body: []byte(body), Times: fault.Forever,
-			Header: http.Header{"Content-Type": {"application/json"}}})
+		t.onReads(fault.Rule{Action: fault.Answer, Status: http.StatusOK, Body: []byte(body), Times: fault.Forever})
 		results := []connector.Result{a.read(id)}
 		if t.subject.List.Tool != "" {
 			results = append(results, a.list(t.marker, 2, nil))

@@ -12,7 +12,7 @@ import (
 // due looks an operation up until it is over, as long as the context lasts. The
 // record is the last one either way.
 func (h *house) due(ctx context.Context, tenant connector.TenantID, id connector.OperationID) (connector.OperationRecord, error) {
-	for {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		rec, err := h.runtime.Settle(ctx, tenant, id)
 		if err != nil {
 			if rec, err = h.ledger.Get(context.WithoutCancel(ctx), tenant, id); err != nil {
@@ -25,7 +25,7 @@ func (h *house) due(ctx context.Context, tenant connector.TenantID, id connector
 		select {
 		case <-ctx.Done():
 			return rec, fmt.Errorf("still %s (%s)", rec.State, rec.Reason)
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(wait):
 		}
 	}
 }

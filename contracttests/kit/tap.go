@@ -2,6 +2,7 @@ package kit
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
@@ -25,21 +26,21 @@ func (t *tap) Do(ctx context.Context, c connector.Connection, class connector.Cl
 	return answer, err
 }
 
-// recorded is the one answer that a provider gave while do ran, fit to be given
-// again; nil when there was not exactly one.
-func (t *trial) recorded(do func()) *connector.Response {
+// recorded are the answers that the provider gave while do ran, fit to be given
+// again.
+func (t *trial) recorded(do func()) []connector.Response {
 	p := t.house.tap
 	before := len(p.reads)
 	do()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.reads) != before+1 {
-		return nil
+	answers := slices.Clone(p.reads[before:])
+	for i, a := range answers {
+		a.Header = a.Header.Clone()
+		for _, name := range []string{"Content-Length", "Content-Encoding", "Transfer-Encoding", "Connection", "Date", "Etag"} {
+			a.Header.Del(name)
+		}
+		answers[i] = a
 	}
-	answer := p.reads[before]
-	answer.Header = answer.Header.Clone()
-	for _, name := range []string{"Content-Length", "Content-Encoding", "Transfer-Encoding", "Connection", "Date", "Etag"} {
-		answer.Header.Del(name)
-	}
-	return &answer
+	return answers
 }

@@ -171,12 +171,34 @@ func reads(method string) bool { return method == http.MethodGet || method == ht
 // onReads and onWrites put one fault in front of everything of a kind.
 func (t *trial) onReads(r fault.Rule) {
 	r.Match = func(q *http.Request) bool { return reads(q.Method) }
-	t.house.proxy.Next(r)
+	t.on(r)
 }
 
 func (t *trial) onWrites(r fault.Rule) {
 	r.Match = func(q *http.Request) bool { return !reads(q.Method) }
+	t.on(r)
+}
+
+// on gives made-up answers the type that the provider's have: a check of the
+// body must not be passed by a check of the header.
+func (t *trial) on(r fault.Rule) {
+	if r.Action == fault.Answer && r.Header.Get("Content-Type") == "" {
+		r.Header = r.Header.Clone()
+		if r.Header == nil {
+			r.Header = http.Header{}
+		}
+		r.Header.Set("Content-Type", "application/json")
+	}
 	t.house.proxy.Next(r)
+}
+
+// replay gives recorded answers again, in their order, so many times.
+func (t *trial) replay(answers []connector.Response, times int) {
+	for range times {
+		for _, a := range answers {
+			t.onReads(fault.Rule{Action: fault.Answer, Status: a.Status, Header: a.Header, Body: a.Body})
+		}
+	}
 }
 
 // asked is how many requests have come so far.

@@ -108,7 +108,7 @@ func nothingEchoed(t *trial) {
 	secret := "tok_" + t.marker + "_echoed"
 	for _, status := range []int{http.StatusBadRequest, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusInternalServerError} {
 		t.house.proxy.Clear()
-		t.house.proxy.Next(fault.Rule{Action: fault.Answer, Status: status, Times: fault.Forever,
+		t.on(fault.Rule{Action: fault.Answer, Status: status, Times: fault.Forever,
 			Body: []byte(`{"error":"` + secret + `","message":"bearer ` + secret + ` is not welcome"}`)})
 		a.read(id)
 		if t.subject.List.Tool != "" {
