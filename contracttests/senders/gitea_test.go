@@ -1,6 +1,8 @@
 package senders
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -91,10 +93,19 @@ func TestGitea(t *testing.T) {
 	})
 }
 
+// hook subscribes: to JSON with the very request that the driver plans, to forms
+// by hand.
 func hook(t *testing.T, s *gitea.Server, repo, target, contentType, secret string) {
 	t.Helper()
-	must(t, s.API(t.Context(), ana, "POST", "/repos/"+repo+"/hooks", map[string]any{
-		"type": "gitea", "active": true, "events": []string{"issues", "issue_comment"},
-		"config": map[string]string{"url": target, "content_type": contentType, "secret": secret},
-	}, nil))
+	planned, err := driver.Driver{}.PlanHook(t.Context(), nil, tickets.HookDraft{Project: repo, Address: target, SigningKey: secret})
+	must(t, err)
+	var body map[string]any
+	must(t, json.Unmarshal(planned.Body, &body))
+	body["config"].(map[string]any)["content_type"] = contentType
+	var answer json.RawMessage
+	must(t, s.API(t.Context(), ana, planned.Method, strings.TrimPrefix(planned.Path, "/api/v1"), body, &answer))
+	made, err := driver.Driver{}.HookMade(connector.Response{Body: answer})
+	if err != nil || made.ID == "" || made.Address != target || made.SigningKey != "" {
+		t.Fatalf("made %+v, %v", made, err)
+	}
 }
