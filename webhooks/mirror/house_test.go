@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,13 +21,20 @@ import (
 	"github.com/drawbridge-dev/drawbridge/webhooks/inbox"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Each check is dozens of commits that reach the disk.
+	if err := flag.Set("rapid.checks", "40"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // provider is a model of one: what it has, and what it is asked.
 type provider struct {
 	mu      sync.Mutex
 	clock   time.Time
 	authz   int64
+	gone    bool // the connection
 	objects map[string]thing
 	page    int
 	fetches []string
@@ -64,6 +72,9 @@ func (p *provider) set(id string, t thing) {
 func (p *provider) Connection(_ context.Context, tenant connector.TenantID, id connector.ConnectionID) (connector.Connection, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.gone {
+		return connector.Connection{}, connector.Fail(connector.CodeConnectionRequired, "")
+	}
 	return connector.Connection{ID: id, Tenant: tenant, Provider: "model", Resources: []string{"orders", "billing"}, AuthzVersion: p.authz}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/store"
 	"github.com/drawbridge-dev/drawbridge/store/storetest"
 )
 
@@ -21,12 +22,21 @@ func TestAnyDeliveriesAndASweepEndInTheProvidersState(t *testing.T) {
 			check++
 			h.conn.ID = connector.ConnectionID(fmt.Sprint("c", check))
 			h.p.objects = map[string]thing{}
+			must(t, h.db.Update(t.Context(), func(tx *store.Tx) error { // what a check that failed has left
+				_, err := tx.Exec(t.Context(), `DELETE FROM webhook_lane`)
+				return err
+			}))
 			type event struct {
 				id      string
 				removes bool
 			}
 			var events []event
-			for range rapid.IntRange(1, 12).Draw(rt, "changes") {
+			for _, id := range []string{"a", "b", "c"} {
+				h.p.set(id, thing{text: "first"})
+			}
+			must(t, h.m.Sweep(t.Context(), h.conn))
+			h.drain()
+			for range rapid.IntRange(1, 8).Draw(rt, "changes") {
 				id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(rt, "id")
 				state := rapid.SampledFrom([]State{OK, OK, OK, NoAccess, Gone}).Draw(rt, "state")
 				if _, was := h.p.objects[id]; !was {
@@ -39,6 +49,9 @@ func TestAnyDeliveriesAndASweepEndInTheProvidersState(t *testing.T) {
 				}
 				if rapid.IntRange(0, 3).Draw(rt, "sweep now") == 0 {
 					must(t, h.m.Sweep(t.Context(), h.conn))
+				}
+				if rapid.IntRange(0, 2).Draw(rt, "fetch now") == 0 {
+					h.drainTwice()
 				}
 			}
 			events = rapid.Permutation(events).Draw(rt, "order")
