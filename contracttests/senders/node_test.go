@@ -87,7 +87,7 @@ var bodies = []string{
 // body, id, time, key or signature.
 //
 // Guarantee: HOO1
-// Cases: W01, W02, W04, W10, W12, W13, W29
+// Cases: W01, W02, W04, W10, W13, W29
 func TestLibraries(t *testing.T) {
 	dir := libraries(t)
 	key, old, strange := whsec("twenty-four bytes of key"), whsec("the key before this one."), whsec("somebody else's own key.")
