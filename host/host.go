@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
@@ -19,6 +20,9 @@ import (
 	"github.com/drawbridge-dev/drawbridge/quotas"
 	"github.com/drawbridge-dev/drawbridge/store"
 	"github.com/drawbridge-dev/drawbridge/telemetry"
+	"github.com/drawbridge-dev/drawbridge/webhooks"
+	"github.com/drawbridge-dev/drawbridge/webhooks/inbox"
+	"github.com/drawbridge-dev/drawbridge/webhooks/mirror"
 )
 
 // Config says what to open.
@@ -44,18 +48,23 @@ type Host struct {
 	Keys        *keys.Ring
 	Signer      *keys.Signer // of exported receipts
 	DB          *store.DB
+	Webhooks    *webhooks.Service
+	Mirror      *mirror.Mirror // what connections that have an address for events see
 
 	cooldowns *quotas.Cooldowns
 	transport *transport.Transport
 	runtimes  map[string]*connector.Runtime // by provider
-	manifests []manifest.Manifest
-	log       *slog.Logger
+	// inventories list what there is, for reconciliation; no caller sees them.
+	inventories map[string]*connector.Runtime
+	schemes     map[string]string // how each provider signs its webhooks
+	manifests   []manifest.Manifest
+	log         *slog.Logger
 }
 
 // Open opens the database and the key ring, both made when they are not there,
 // and checks every part. The context covers opening only.
 func Open(ctx context.Context, c Config) (*Host, error) {
-	h := &Host{runtimes: map[string]*connector.Runtime{}, log: c.Logger}
+	h := &Host{runtimes: map[string]*connector.Runtime{}, inventories: map[string]*connector.Runtime{}, schemes: map[string]string{}, log: c.Logger}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
@@ -74,7 +83,8 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 		url = filepath.Join(c.Data, "drawbridge.db")
 	}
 	h.DB, err = store.Open(ctx, store.Config{URL: url,
-		Migrations: append([]store.Migrations{credentials.Migrations(), operations.Migrations(), quotas.Migrations()}, c.Migrations...)})
+		Migrations: append([]store.Migrations{credentials.Migrations(), operations.Migrations(), quotas.Migrations(),
+			webhooks.Migrations(), inbox.Migrations(), mirror.Migrations()}, c.Migrations...)})
 	if err != nil {
 		return err
 	}
@@ -119,8 +129,14 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 		if h.runtimes[i.Name], err = connector.New(config); err != nil {
 			return err
 		}
+		if list, ok := i.inventory(); ok {
+			config.Connectors = []connector.Connector{list}
+			if h.inventories[i.Name], err = connector.New(config); err != nil {
+				return err
+			}
+		}
 	}
-	return nil
+	return h.openHooks(c)
 }
 
 // openProviders joins credentials and transport, which need each other: the
@@ -170,6 +186,9 @@ func (h *Host) Close() error {
 	for _, r := range h.runtimes {
 		r.Close()
 	}
+	for _, r := range h.inventories {
+		r.Close()
+	}
 	var errs []error
 	if h.Credentials != nil {
 		h.Credentials.Close()
@@ -213,7 +232,8 @@ func (h *Host) Providers() []string {
 
 // Tick does the periodic work that is due now: approvals that expired, writes
 // whose process died, look-ups of unknown outcomes, revocations that failed
-// before. It returns how many operations it looked up.
+// before, sign-ins nobody finished, and reconciling what webhooks announce. It
+// returns how many operations it looked up.
 func (h *Host) Tick(ctx context.Context) (looked int, err error) {
 	var errs []error
 	if _, err := h.Ledger.Sweep(ctx); err != nil {
@@ -235,6 +255,8 @@ func (h *Host) Tick(ctx context.Context) (looked int, err error) {
 	}
 	_, err = h.Credentials.PumpRevocations(ctx)
 	errs = append(errs, err)
+	_, err = h.Credentials.Prune(ctx)
+	errs = append(errs, err, h.Mirror.Tick(ctx))
 	_, err = h.cooldowns.Sweep(ctx)
 	return looked, errors.Join(append(errs, err)...)
 }
@@ -248,8 +270,12 @@ func (h *Host) Settle(ctx context.Context, rec connector.OperationRecord) (conne
 	return r.Settle(ctx, rec.Tenant, rec.ID)
 }
 
-// Run calls Tick until the context ends. Faults are logged and tried again.
+// Run calls Tick, and applies what webhooks announced, until the context ends.
+// Faults are logged and tried again.
 func (h *Host) Run(ctx context.Context, every time.Duration) {
+	var hooks sync.WaitGroup
+	hooks.Go(func() { h.Webhooks.Run(ctx) })
+	defer hooks.Wait()
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {

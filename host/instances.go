@@ -42,16 +42,18 @@ type Instance struct {
 	Concurrency int     `json:"concurrency,omitempty"`
 }
 
-// drivers are what an Instance can name: the driver and its authorization
-// server's endpoints below the instance's URL. They are pinned, not discovered.
+// drivers are what an Instance can name: the driver, its authorization server's
+// endpoints below the instance's URL, and how it signs webhooks. The endpoints are
+// pinned, not discovered.
 var drivers = map[string]struct {
 	driver                   tickets.Driver
 	authorize, token, revoke string
 	iss                      bool
 	client                   string // registered there by default
+	signs                    string // a scheme of webhooks/signature
 }{
-	"sandbox": {sandboxorg.Driver{}, "/oauth/authorize", "/oauth/token", "/oauth/revoke", true, "drawbridge-cli"},
-	"gitea":   {gitea.Driver{}, "/login/oauth/authorize", "/login/oauth/access_token", "", false, ""},
+	"sandbox": {sandboxorg.Driver{}, "/oauth/authorize", "/oauth/token", "/oauth/revoke", true, "drawbridge-cli", "standard"},
+	"gitea":   {gitea.Driver{}, "/login/oauth/authorize", "/login/oauth/access_token", "", false, "", "gitea"},
 }
 
 // Loopback returns the address range for an instance on this machine, and none
@@ -105,6 +107,13 @@ func (i Instance) connector() (connector.Connector, error) {
 	c := tickets.New(drivers[i.Driver].driver)
 	c.Provider = i.Name
 	return c, nil
+}
+
+// inventory is the listing behind the mirror of this instance.
+func (i Instance) inventory() (connector.Connector, bool) {
+	c, ok := tickets.NewInventory(drivers[i.Driver].driver)
+	c.Provider = i.Name
+	return c, ok
 }
 
 func (i Instance) provider(c connector.Connector) credentials.Provider {

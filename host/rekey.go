@@ -3,6 +3,8 @@ package host
 import (
 	"context"
 	"errors"
+
+	"github.com/drawbridge-dev/drawbridge/keys"
 )
 
 // SealedBy counts everything that is sealed in the database by the id of its
@@ -10,7 +12,7 @@ import (
 // and those of a destroyed key are dead.
 func (h *Host) SealedBy(ctx context.Context) (map[uint32]int, error) {
 	total := map[uint32]int{}
-	for _, count := range []func(context.Context) (map[uint32]int, error){h.Credentials.SealedBy, h.Ledger.SealedBy} {
+	for _, count := range []func(context.Context) (map[uint32]int, error){h.Credentials.SealedBy, h.Ledger.SealedBy, h.Webhooks.SealedBy, h.mirrorSealedBy} {
 		part, err := count(ctx)
 		if err != nil {
 			return nil, err
@@ -27,7 +29,21 @@ func (h *Host) SealedBy(ctx context.Context) (map[uint32]int, error) {
 func (h *Host) Rewrap(ctx context.Context) (int, error) {
 	a, err1 := h.Credentials.Reseal(ctx)
 	b, err2 := h.Ledger.Reseal(ctx)
-	return a + b, errors.Join(err1, err2)
+	c, err3 := h.Webhooks.Reseal(ctx)
+	d, err4 := h.Mirror.Reseal(ctx, func(head []byte) bool {
+		id, _ := keys.KeyID(head)
+		return id != h.Keys.Primary()
+	})
+	return a + b + c + d, errors.Join(err1, err2, err3, err4)
+}
+
+func (h *Host) mirrorSealedBy(ctx context.Context) (map[uint32]int, error) {
+	used := map[uint32]int{}
+	err := h.Mirror.EachSealed(ctx, func(head []byte) {
+		id, _ := keys.KeyID(head)
+		used[id]++
+	})
+	return used, err
 }
 
 // DestroyKey destroys a disabled key that nothing is sealed with any more.

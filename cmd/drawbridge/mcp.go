@@ -82,7 +82,7 @@ func (nopWriteCloser) Close() error { return nil }
 
 // mcpServer mounts every provider of a host.
 func (a *app) mcpServer(h *host.Host, links mcpexpose.Links) (*mcpexpose.Server, error) {
-	config := mcpexpose.Config{DB: h.DB, Keys: h.Keys, Links: links, Version: buildVersion(), Logger: a.logger, Prompts: prompts}
+	config := mcpexpose.Config{DB: h.DB, Keys: h.Keys, Links: links, Connections: h.Credentials, Version: buildVersion(), Logger: a.logger, Prompts: prompts}
 	for _, name := range h.Providers() {
 		r, _ := h.Runtime(name)
 		config.Mounts = append(config.Mounts, mcpexpose.Mount{Name: name, Runtime: r})

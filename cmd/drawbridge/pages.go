@@ -55,7 +55,7 @@ func (a *app) pages(h *host.Host, caller connector.Caller, base string, f oidcFl
 			}
 			return r.Identify
 		},
-		LookUp: h.Settle,
+		LookUp: h.Settle, Deliveries: deliveryPages{h},
 	}
 	if config.OIDC == nil {
 		config.Local = caller

@@ -17,6 +17,7 @@ import (
 
 	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/host"
+	"github.com/drawbridge-dev/drawbridge/webhooks"
 )
 
 type serveFlags struct {
@@ -91,6 +92,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 			}
 			mount(mux, door, server)
 		}
+		mux.Handle(webhooks.PathPrefix, h.Webhooks.Handler())
 		mux.Handle("/", pages.Handler())
 		return serveUntil(ctx, f, listener, mux)
 	})
