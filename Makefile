@@ -4,7 +4,7 @@ FIGURES := go run ./bench/figures
 
 # Every target exits non-zero when it falls short. Figures come last, each on a
 # line that begins with "figure:".
-.PHONY: test check race lint postgres gitea bench flood refresh-harness crash-matrix storm demo image browser conformance kill docker guide
+.PHONY: test check race lint postgres gitea bench flood refresh-harness crash-matrix storm demo image browser conformance kill docker guide senders contract
 
 test:            ## what the README names: needs only Go
 	go test ./...
@@ -20,7 +20,7 @@ lint:
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 
 postgres:        ## the same tests on a private PostgreSQL
-	.ci/postgres env CI_REQUIRE_POSTGRES=1 go test -race -count=1 ./store/... ./quotas/... ./operations/... ./credentials/... ./host/... ./webhooks/... ./console/... ./contracttests/scenarios/...
+	.ci/postgres env CI_REQUIRE_POSTGRES=1 go test -race -count=1 ./store/... ./quotas/... ./operations/... ./credentials/... ./host/... ./webhooks/... ./console/... ./mcpexpose/... ./contracttests/scenarios/...
 
 gitea:           ## the main job against a real Gitea
 	.ci/gitea env CI_REQUIRE_GITEA=1 go test -race -count=1 ./contracttests/gitea
@@ -65,3 +65,9 @@ guide:           ## from nothing to a tested connector, as docs/writing-a-connec
 docker:          ## the sandbox and the product in containers FROM scratch, and the vendors' own types
 	.ci/docker bash -c 'env CI_REQUIRE_DOCKER=1 go test -C contracttests/sandbox/docker -count=1 -v ./... && $(MAKE) image' | $(FIGURES)
 	go test -C connector/toolshape/vendortypes -count=1 ./...
+
+senders:         ## webhooks as the senders' own libraries and a real Gitea sign them
+	.ci/node .ci/gitea env CI_REQUIRE_NODE=1 CI_REQUIRE_GITEA=1 go test -count=1 -v ./contracttests/senders | $(FIGURES)
+
+contract:        ## the contract kit against the sandbox and a real Gitea
+	.ci/gitea env CI_REQUIRE_GITEA=1 go test -count=1 -v ./contracttests/kit/... | $(FIGURES)
