@@ -58,7 +58,7 @@ func agent(t *testing.T, modules string, args ...string) saw {
 		t.Fatal(err)
 	}
 	var report saw
-	decode(t, run(t, node(t.Context(), modules, append([]string{filepath.Join(dir, "client.mjs")}, args...)...)), &report)
+	decode(t, run(t, node(brief(t), modules, append([]string{filepath.Join(dir, "client.mjs")}, args...)...)), &report)
 	return report
 }
 
@@ -234,7 +234,7 @@ func TestOfficialClientsOverStdio(t *testing.T) {
 	t.Run("inspector", func(t *testing.T) {
 		i := newInspector(t, modules)
 		i.check(t, func(args ...string) []byte {
-			return run(t, i.command(t.Context(), append(args, append([]string{"--"}, server...)...)...))
+			return run(t, i.command(brief(t), append(args, append([]string{"--"}, server...)...)...))
 		})
 	})
 }
@@ -248,7 +248,7 @@ func TestInspectorOverHTTP(t *testing.T) {
 		t.Run(era, func(t *testing.T) {
 			i := newInspector(t, modules)
 			i.check(t, func(args ...string) []byte {
-				return i.browse(t, i.command(t.Context(), append(args, "--server-url", url, "--transport", "http", "--protocol-era", era,
+				return i.browse(t, i.command(brief(t), append(args, "--server-url", url, "--transport", "http", "--protocol-era", era,
 					"--client-id", clientID, "--callback-url", server.redirect)...))
 			})
 		})

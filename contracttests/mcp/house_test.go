@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/contracttests/sandbox"
@@ -30,6 +31,13 @@ func packages(t *testing.T) string {
 		t.Skip("needs Node and npm packages: make conformance")
 	}
 	return dir
+}
+
+// brief is for programs that would rather wait for a person than end.
+func brief(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 // node runs a program of the installed packages.

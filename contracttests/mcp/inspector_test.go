@@ -63,19 +63,22 @@ func (i inspector) browse(t *testing.T, cmd *exec.Cmd) []byte {
 	var once sync.Once
 	return converse(t, cmd, func(line string) {
 		if page := link.FindString(line); page != "" {
-			once.Do(func() {
-				resp, err := http.Get(page) // and on to where the page sends the browser
-				if err != nil {
-					t.Errorf("the sign-in: %v", err)
-					return
-				}
-				resp.Body.Close()
-				if resp.StatusCode != http.StatusOK {
-					t.Errorf("the sign-in ends with %s", resp.Status)
-				}
-			})
+			once.Do(func() { visit(t, page) })
 		}
 	})
+}
+
+// visit opens a page as a browser does, and goes on to where it is sent.
+func visit(t *testing.T, page string) {
+	resp, err := http.Get(page)
+	if err != nil {
+		t.Errorf("the sign-in: %v", err)
+		return
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("the sign-in ends with %s", resp.Status)
+	}
 }
 
 // converse runs a program, lets hear read over its shoulder, and returns its output.

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -133,10 +132,4 @@ func (i *issuer) given() (tokens, scopes []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return slices.Clone(i.tokens), slices.Clone(i.asked)
-}
-
-// withScope is a browser's address with a scope, for the suite's client, which sends
-// none to servers that want one (RFC 6749 section 3.3 lets them).
-func withScope(address, scope string) string {
-	return address + "&scope=" + strings.ReplaceAll(url.QueryEscape(scope), "+", "%20")
 }
