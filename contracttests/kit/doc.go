@@ -34,8 +34,9 @@
 // wire, never by what the connector says about itself.
 //
 // With DRAWBRIDGE_CONTRACT_REPORT set to a folder, a run writes
-// contract-report.json and contract-report.md there; otherwise it logs a line.
+// contract-report.json and contract-report.md into a folder below it, named
+// after connector and provider; otherwise it logs a line.
 //
-// Package broken has connectors that each break one promise, and shows that the
-// kit finds each by exactly that promise.
+// Package contracttests/broken has connectors that each break one promise, and
+// shows that the kit finds each by exactly that promise.
 package kit

@@ -60,6 +60,13 @@ func (h giteaHarness) Start(ctx context.Context, _ string, _ int64) (kit.Provide
 	if _, err := p.CreateRepo(ctx, giteaLogins[kit.Stranger], "own", true); err != nil {
 		return nil, err
 	}
+	var running struct {
+		Version string `json:"version"`
+	}
+	if err := p.API(ctx, giteaLogins[kit.Owner], "GET", "/version", nil, &running); err != nil {
+		return nil, err
+	}
+	p.version = running.Version
 	var err error
 	p.app, err = p.CreateOAuthApp(ctx, giteaLogins[kit.Owner], "contract", []string{kit.RedirectURI}, false)
 	return p, err
@@ -67,6 +74,7 @@ func (h giteaHarness) Start(ctx context.Context, _ string, _ int64) (kit.Provide
 
 type giteaProvider struct {
 	*gitea.Server
+	version string
 	repos   [2]string
 	app     gitea.OAuthApp
 	granted map[kit.Person]string
@@ -76,7 +84,7 @@ type giteaProvider struct {
 func (*giteaProvider) Close() error { return nil }
 
 func (p *giteaProvider) Facts() kit.Facts {
-	return kit.Facts{Name: "Gitea", Version: "1.26.0", Evidence: kit.RealSystem, URL: p.URL, Containers: p.repos,
+	return kit.Facts{Name: "Gitea", Version: p.version, Evidence: kit.RealSystem, URL: p.URL, Containers: p.repos,
 		SignIn: credentials.Provider{Issuer: p.URL, AuthorizationURL: p.URL + "/login/oauth/authorize",
 			TokenURL: p.URL + "/login/oauth/access_token", ClientID: p.app.ClientID, Method: credentials.AuthNone}}
 }

@@ -110,12 +110,22 @@ func (r Report) Markdown() []byte {
 	return b.Bytes()
 }
 
+// slug is a name as part of a path.
+func slug(s string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	}), "-")
+}
+
 // cell keeps foreign text inside one cell of a table.
 func cell(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", " ", "<", "&lt;").Replace(s)
 }
 
+// save writes the report into a folder of its subject, because one test run may
+// have several.
 func (r Report) save(dir string) error {
+	dir = filepath.Join(dir, slug(r.Connector+" "+r.Provider))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

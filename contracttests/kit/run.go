@@ -55,7 +55,10 @@ const patience = 2 * time.Minute
 
 func run(t T, s Subject) (report Report) {
 	started := time.Now()
-	seed := int64(1 + rand.IntN(1<<30))
+	seed := s.Seed
+	if seed == 0 {
+		seed = int64(1 + rand.IntN(1<<30))
+	}
 	report = Report{Started: started.UTC(), Seed: seed, Connector: s.Connector.ID, Version: s.Connector.Version, SDK: sdkVersion(), NotMeasured: notMeasured}
 	defer func() {
 		report.Seconds = time.Since(started).Seconds()
@@ -66,7 +69,7 @@ func run(t T, s Subject) (report Report) {
 			return report
 		}
 	}
-	r := &runner{subject: s, label: fmt.Sprintf("contract-%d", seed)}
+	r := &runner{subject: s, seed: seed, label: fmt.Sprintf("contract-%d-%d", seed, rand.Uint64())}
 	// A definition that does not load can't be mounted: its own checks still say why.
 	r.lint = connector.Lint(s.Connector)
 	if r.lint == nil {
@@ -101,7 +104,8 @@ type runner struct {
 	subject Subject
 	house   *house
 	lint    error
-	label   string
+	seed    int64
+	label   string // of goroutines
 	closed  bool // the house
 	n       int
 	mu      sync.Mutex
@@ -143,7 +147,7 @@ func (r *runner) one(ctx context.Context, c check, before []Outcome) (o Outcome)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r.n++
-	t := &trial{runner: r, ctx: ctx, out: &o, marker: fmt.Sprintf("marker%dq%x", r.n, rand.Uint32())}
+	t := &trial{runner: r, ctx: ctx, out: &o, marker: fmt.Sprintf("marker%dq%x", r.n, r.seed)}
 	began := time.Now()
 	defer func() {
 		o.Seconds = time.Since(began).Seconds()

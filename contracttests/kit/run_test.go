@@ -67,7 +67,7 @@ func (noHarness) Start(context.Context, string, int64) (Provider, error) {
 // A connector that does not load fails by that alone, and nothing else passes
 // or fails for want of a provider.
 func TestWhatDoesNotLoadIsBlocked(t *testing.T) {
-	t.Parallel()
+	t.Setenv("DRAWBRIDGE_CONTRACT_REPORT", "") // it is no subject
 	to := &told{T: t}
 	r := Run(to, Subject{Connector: connector.Connector{ID: "empty", Version: "0.1.0"}, Harness: noHarness{}})
 	if diff := cmp.Diff([]string{"A1"}, r.Broken()); diff != "" {
@@ -88,7 +88,7 @@ func TestWhatDoesNotLoadIsBlocked(t *testing.T) {
 
 // A run that can't be run is a failure, never an empty pass.
 func TestFaultsOfTheRunAreFailures(t *testing.T) {
-	t.Parallel()
+	t.Setenv("DRAWBRIDGE_CONTRACT_REPORT", "")
 	for name, s := range map[string]Subject{
 		"a reason for no check": {NotClaimed: map[string]string{"Z9": "because"}},
 		"no provider":           {Connector: loads(), Harness: noHarness{}},
@@ -113,16 +113,17 @@ func loads() connector.Connector {
 // Guarantee: TST4
 func TestReportIsWritten(t *testing.T) {
 	t.Parallel()
-	r := Report{Connector: "a|b", Version: "0.1.0", Evidence: Sandbox, Checks: []Outcome{
+	r := Report{Connector: "a|b", Provider: "Org/../1", Version: "0.1.0", Evidence: Sandbox, Checks: []Outcome{
 		{ID: "A1", Guarantee: "CON3", Promise: "It loads.", Result: Passed, Evidence: Unit},
 		{ID: "D0", Guarantee: "TIX1", Promise: "It walks.", Result: Failed, Evidence: Sandbox, Details: []string{"one\n| two", "<b>"}},
 		{ID: "E1", Guarantee: "TIX4", Promise: "It waits.", Result: NotClaimed, Why: "no write", Evidence: Sandbox},
 		{ID: "E2", Guarantee: "TIX4", Promise: "It waits longer.", Result: Blocked, Why: "E1 failed", Evidence: Sandbox},
 	}, NotMeasured: notMeasured}
-	dir := filepath.Join(t.TempDir(), "report")
-	if err := r.save(dir); err != nil {
+	root := t.TempDir()
+	if err := r.save(root); err != nil {
 		t.Fatal(err)
 	}
+	dir := filepath.Join(root, "a-b-org-1")
 	raw, err := os.ReadFile(filepath.Join(dir, "contract-report.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -39,6 +39,9 @@ type Subject struct {
 	// NotClaimed says why a check does not apply, by its id. It shows in the
 	// report; an unknown id fails the run.
 	NotClaimed map[string]string
+	// Seed fixes the provider's data and the texts that are planted. Zero: a new
+	// one, which the report names.
+	Seed int64
 }
 
 // A Use is one operation and how the kit writes its arguments: for List of a

@@ -22,6 +22,14 @@ type account struct {
 // connect makes a caller with a new connection; one name in one check is one
 // principal.
 func (t *trial) connect(name string, who Person, w Wish) *account {
+	a, err := t.tryConnect(name, who, w)
+	if err != nil {
+		t.fatalf("%s can't be connected: %v", name, err)
+	}
+	return a
+}
+
+func (t *trial) tryConnect(name string, who Person, w Wish) (*account, error) {
 	a := &account{trial: t, caller: connector.Caller{Tenant: map[Person]connector.TenantID{Owner: "one", Stranger: "two"}[who],
 		Principal: connector.PrincipalID(fmt.Sprintf("%s-%d", name, t.n))}}
 	w.Provider, w.Identify = t.subject.Connector.Provider, t.house.runtime.Identify
@@ -30,10 +38,7 @@ func (t *trial) connect(name string, who Person, w Wish) *account {
 	}
 	var err error
 	a.connection, err = t.house.provider.Connect(t.ctx, t.house.credentials, a.caller, who, w)
-	if err != nil {
-		t.fatalf("%s can't be connected: %v", name, err)
-	}
-	return a
+	return a, err
 }
 
 // owner is the usual caller.

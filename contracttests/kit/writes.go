@@ -145,17 +145,10 @@ func (t *trial) owner1(name string) *account {
 	return t.connect(strings.ReplaceAll(name, " ", "-"), Owner, Wish{})
 }
 
-// settles looks an unknown write up until it is over.
-func (a *account) settles(r connector.Result) connector.OperationRecord {
-	rec, err := a.house.due(a.ctx, a.caller.Tenant, r.Effect.Operation)
-	a.must(err)
-	return rec
-}
-
 func lostAnswerSettles(t *trial) {
 	a := t.owner()
 	r := t.lost(a, t.marker, fault.Rule{Action: fault.LoseAnswer})
-	if rec := a.settles(r); rec.State != connector.StateApplied {
+	if rec := a.settle(r); rec.State != connector.StateApplied {
 		t.errorf("it settled as %s: %s", rec.State, rec.Reason)
 	}
 	t.counts("settled", t.marker, 1, 1)
@@ -183,7 +176,7 @@ func errorBeforeCommit(t *trial) {
 	a := t.owner()
 	r := t.lost(a, t.marker, fault.Rule{Action: fault.Answer, Status: http.StatusInternalServerError, Body: []byte(`{"error":"fault"}`)})
 	t.counts("before the commit", t.marker, 0, 1)
-	rec := a.lookPast(r)
+	rec := a.settle(r)
 	if rec.State == connector.StateUnknown {
 		t.counts("unsettled", t.marker, 0, 1)
 		t.notClaimed("the look-up proves no absence, a person decides: %s", rec.Reason)
@@ -197,7 +190,7 @@ func errorBeforeCommit(t *trial) {
 func errorAfterCommit(t *trial) {
 	a := t.owner()
 	r := t.lost(a, t.marker, fault.Rule{Action: fault.Replace, Status: http.StatusInternalServerError, Body: []byte(`{"error":"fault"}`)})
-	if rec := a.settles(r); rec.State != connector.StateApplied {
+	if rec := a.settle(r); rec.State != connector.StateApplied {
 		t.errorf("it settled as %s: %s", rec.State, rec.Reason)
 	}
 	t.counts("after the commit", t.marker, 1, 1)
@@ -233,7 +226,7 @@ func lookUpBehindIndex(t *trial) {
 	defer func() { t.must(p.Lag(false)) }()
 	a := t.owner()
 	r := t.lost(a, t.marker, fault.Rule{Action: fault.LoseAnswer})
-	if rec := a.lookPast(r); rec.State != connector.StateApplied && rec.State != connector.StateUnknown {
+	if rec := a.settle(r); rec.State != connector.StateApplied && rec.State != connector.StateUnknown {
 		t.errorf("the write is there, and it settled as %s: %s", rec.State, rec.Reason)
 	}
 }
@@ -308,7 +301,8 @@ func repeatsAreRecognised(t *trial) {
 func successWithoutID(t *trial) {
 	a := t.owner()
 	a.approved(t.marker)
-	t.onWrites(fault.Rule{Action: fault.Answer, Status: http.StatusCreated, Body: []byte(`{}`)})
+	t.onWrites(fault.Rule{Action: fault.Answer, Status: http.StatusCreated, Body: []byte(`{}`),
+		Header: http.Header{"Content-Type": {"application/json"}}})
 	r := a.write(t.marker)
 	if r.Receipt != nil || r.Effect.Disposition == connector.DispositionApplied {
 		t.errorf("answered %s, with a receipt: %t", says(r), r.Receipt != nil)
@@ -319,7 +313,7 @@ func lookUpKnowsItsOwn(t *trial) {
 	a := t.owner()
 	r := t.lost(a, t.marker, fault.Rule{Action: fault.LoseAnswer})
 	neighbour := a.made(t.marker + "neighbour")
-	rec := a.settles(r)
+	rec := a.settle(r)
 	if rec.State != connector.StateApplied {
 		t.fatalf("it settled as %s: %s", rec.State, rec.Reason)
 	}
@@ -348,7 +342,7 @@ func failedLookUp(t *trial) {
 	for _, status := range []int{http.StatusInternalServerError, http.StatusNotFound, http.StatusForbidden} {
 		t.must(t.house.fresh())
 		t.onReads(fault.Rule{Action: fault.Answer, Status: status, Times: fault.Forever, Body: []byte(`{"error":"fault"}`)})
-		rec := a.lookPast(r)
+		rec := a.settle(r)
 		if rec.State != connector.StateUnknown && rec.State != connector.StateApplied {
 			t.fatalf("the look-up was answered %d, and it settled as %s: %s", status, rec.State, rec.Reason)
 		}
