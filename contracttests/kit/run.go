@@ -106,7 +106,7 @@ type runner struct {
 	lint    error
 	seed    int64
 	label   string // of goroutines
-	closed  bool // the house
+	closed  bool   // the house
 	n       int
 	mu      sync.Mutex
 	results []string // all that callers were told, as JSON
