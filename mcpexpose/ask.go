@@ -1,5 +1,7 @@
 package mcpexpose
 
+//lint:file-ignore SA1019 clients still declare what the protocol has deprecated, and must not be asked for it otherwise
+
 import (
 	"context"
 	"crypto/rand"

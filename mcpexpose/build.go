@@ -1,5 +1,7 @@
 package mcpexpose
 
+//lint:file-ignore SA1019 the suite asks for logging, which the protocol has deprecated
+
 import (
 	"context"
 	"encoding/json"

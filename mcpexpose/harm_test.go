@@ -46,10 +46,8 @@ func oneTool(answer func(context.Context, connector.Call) connector.Result) func
 func TestAHandlerThatBreaksIsACleanError(t *testing.T) {
 	for name, answer := range map[string]func(context.Context, connector.Call) connector.Result{
 		"panic": func(context.Context, connector.Call) connector.Result { panic("tok-4711 in a panic") },
-		"nil map": func(context.Context, connector.Call) connector.Result {
-			var m map[string]int
-			m["x"]++
-			return connector.Result{}
+		"out of range": func(_ context.Context, c connector.Call) connector.Result {
+			return make([]connector.Result, 0)[len(c.Tool)]
 		},
 		"broken data": func(context.Context, connector.Call) connector.Result {
 			return connector.Result{Data: json.RawMessage(`{"tok-4711`)}

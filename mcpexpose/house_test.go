@@ -72,7 +72,6 @@ func (*gates) Consented(context.Context, connector.Caller, connector.Action) (bo
 type pages struct {
 	mu    sync.Mutex
 	asked []string
-	visit func(link string) // what the person does; nil: nothing
 }
 
 func (p *pages) Connect(_ context.Context, c connector.Caller, provider string, scopes []string) (string, error) {

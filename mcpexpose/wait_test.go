@@ -1,5 +1,7 @@
 package mcpexpose
 
+//lint:file-ignore SA1019 the suite and older clients use what the protocol has deprecated
+
 import (
 	"context"
 	"encoding/json"

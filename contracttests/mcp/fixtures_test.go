@@ -1,5 +1,7 @@
 package mcp
 
+//lint:file-ignore SA1019 the suite asks for what the protocol has deprecated
+
 import (
 	"context"
 	"encoding/base64"
