@@ -48,12 +48,13 @@ type Instance struct {
 var drivers = map[string]struct {
 	driver                   tickets.Driver
 	authorize, token, revoke string
+	device                   string // RFC 8628; empty: it has none
 	iss                      bool
 	client                   string // registered there by default
 	signs                    string // a scheme of webhooks/signature
 }{
-	"sandbox": {sandboxorg.Driver{}, "/oauth/authorize", "/oauth/token", "/oauth/revoke", true, "drawbridge-cli", "standard"},
-	"gitea":   {gitea.Driver{}, "/login/oauth/authorize", "/login/oauth/access_token", "", false, "", "gitea"},
+	"sandbox": {sandboxorg.Driver{}, "/oauth/authorize", "/oauth/token", "/oauth/revoke", "/oauth/device_authorization", true, "drawbridge-cli", "standard"},
+	"gitea":   {gitea.Driver{}, "/login/oauth/authorize", "/login/oauth/access_token", "", "", false, "", "gitea"},
 }
 
 // Loopback returns the address range for an instance on this machine, and none
@@ -130,6 +131,9 @@ func (i Instance) provider(c connector.Connector) credentials.Provider {
 	}
 	if d.revoke != "" {
 		p.RevocationURL = i.URL + d.revoke
+	}
+	if d.device != "" {
+		p.DeviceURL = i.URL + d.device
 	}
 	return p
 }

@@ -29,7 +29,7 @@ type connectFlags struct {
 	projects, private             []string
 	scopes                        []string
 	reconnect                     string
-	open                          bool
+	open, device                  bool
 }
 
 func (a *app) connectCommand() *cobra.Command {
@@ -56,6 +56,7 @@ account, its scopes and its projects are read from the provider.`,
 	s.StringVar(&f.reconnect, "connection", "", "renew this connection instead of making a new one")
 	s.StringVar(&f.login, "login", "", "USER:PASSWORD, to walk the provider's pages without a browser; for the sandbox and tests only")
 	s.BoolVar(&f.open, "open", false, "also open the link in the default browser")
+	s.BoolVar(&f.device, "device", false, "this machine has no browser: enter a code in one on any other (RFC 8628)")
 	return cmd
 }
 
@@ -109,6 +110,9 @@ func (a *app) connect(ctx context.Context, f connectFlags) error {
 		return err
 	}
 	return a.with(ctx, func(h *host.Host, caller connector.Caller) error {
+		if f.device {
+			return a.connectDevice(ctx, h, caller, f, i)
+		}
 		back, err := listen(ctx)
 		if err != nil {
 			return err
@@ -137,6 +141,45 @@ func (a *app) connect(ctx context.Context, f connectFlags) error {
 		a.showConnected(conn)
 		return nil
 	})
+}
+
+// connectDevice shows a code, and asks the provider at its pace whether somebody has
+// entered it.
+func (a *app) connectDevice(ctx context.Context, h *host.Host, caller connector.Caller, f connectFlags, i host.Instance) error {
+	runtime, ok := h.Runtime(i.Name)
+	if !ok {
+		return errors.New("the provider is not set up")
+	}
+	begun, err := h.Credentials.BeginDevice(ctx, caller, credentials.DeviceRequest{
+		Provider: i.Name, Resources: f.projects, Scopes: f.scopes, Connection: connector.ConnectionID(f.reconnect)})
+	if err != nil {
+		return err
+	}
+	if f.login != "" {
+		login, password, _ := strings.Cut(f.login, ":")
+		if err := sandbox.LoginDevice(ctx, &http.Client{Timeout: 30 * time.Second}, begun.CompleteURL, login, password, true); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(a.err, "Open %s in a browser on any machine and enter\n\n  %s\n\nto connect %s as %s. Enter no code that somebody else gave you.\nWaiting until %s ...\n",
+			begun.VerificationURL, begun.UserCode, i.Name, a.as, begun.ExpiresAt.Local().Format("15:04"))
+	}
+	for wait := begun.Interval; ; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+		poll, err := h.Credentials.PollDevice(ctx, caller, begun.Transaction, runtime.Identify)
+		if err != nil {
+			return err
+		}
+		if poll.Wait == 0 {
+			a.showConnected(poll.Connection)
+			return nil
+		}
+		wait = poll.Wait
+	}
 }
 
 // authorize gets the person through the provider's pages: by a link, or for the

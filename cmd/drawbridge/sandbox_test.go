@@ -461,3 +461,22 @@ func TestProfilesAndDoctor(t *testing.T) {
 		t.Errorf("no such profile: %d", r.code)
 	}
 }
+
+// Guarantee: CRE9
+func TestConnectWithACode(t *testing.T) {
+	org := startOrg(t)
+	c := newCLI(t, "acme/alice")
+	password := ""
+	for _, u := range org.Users() {
+		if u.Login == "alice" {
+			password = u.Password
+		}
+	}
+	conn := c.json(0, "connect", "--provider", "sandbox", "--url", org.URL(), "--device", "--login", "alice:"+password)
+	if text(conn, "account", "login") != "alice" {
+		t.Errorf("connected as %v", conn)
+	}
+	if r := c.run("call", "tickets.search", `{"query":"customer","page_size":2,"cursor":null}`); r.code != 0 && r.code != 3 {
+		t.Errorf("search: %d %s", r.code, r.err)
+	}
+}
