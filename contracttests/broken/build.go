@@ -23,7 +23,7 @@ type Connector struct {
 
 // Connectors are all of them.
 func Connectors() []Connector {
-	return slices.Concat(definitions(), reads(), access(), wire(), writes(), hygiene())
+	return slices.Concat(definitions(), reads(), access(), wire(), writes(), parts(), hygiene())
 }
 
 type (

@@ -23,6 +23,7 @@ import (
 // with a connector that host need not know and a fault proxy on the wire.
 type house struct {
 	connector connector.Connector
+	parts     func(*connector.Config)
 	provider  Provider
 	facts     Facts
 	proxy     *fault.Proxy
@@ -62,14 +63,14 @@ func (p *profile) move(baseURL string) {
 	p.p.Private = append(slices.Clone(p.p.Private), transport.Loopback("", baseURL).Private...)
 }
 
-func openHouse(ctx context.Context, c connector.Connector, harness Harness, dir string, seed int64) (h *house, err error) {
-	h = &house{connector: c, logs: &logs{}, exchange: &lateExchanger{}}
+func openHouse(ctx context.Context, s Subject, dir string, seed int64) (h *house, err error) {
+	h = &house{connector: s.Connector, parts: s.Parts, logs: &logs{}, exchange: &lateExchanger{}}
 	defer func() {
 		if err != nil {
 			h.close()
 		}
 	}()
-	if h.provider, err = harness.Start(ctx, filepath.Join(dir, "provider"), seed); err != nil {
+	if h.provider, err = s.Harness.Start(ctx, filepath.Join(dir, "provider"), seed); err != nil {
 		return h, err
 	}
 	h.facts = h.provider.Facts()
@@ -91,7 +92,7 @@ func openHouse(ctx context.Context, c connector.Connector, harness Harness, dir 
 		return h, err
 	}
 	sign := h.facts.SignIn
-	sign.ID, sign.Profile, sign.Scopes = c.Provider, c.Provider, c.Auth.Scopes
+	sign.ID, sign.Profile, sign.Scopes = s.Connector.Provider, s.Connector.Provider, s.Connector.Auth.Scopes
 	if sign.Issuer == "" {
 		sign.Issuer = h.facts.URL
 	}
@@ -104,10 +105,10 @@ func openHouse(ctx context.Context, c connector.Connector, harness Harness, dir 
 	if err != nil {
 		return h, err
 	}
-	p := transport.Loopback(c.Provider, h.proxy.URL())
+	p := transport.Loopback(s.Connector.Provider, h.proxy.URL())
 	// People sign in at the provider itself, so that faults hit only the API.
 	p.AuthOrigins = []string{h.facts.URL}
-	p.Private = append(p.Private, transport.Loopback(c.Provider, h.facts.URL).Private...)
+	p.Private = append(p.Private, transport.Loopback(s.Connector.Provider, h.facts.URL).Private...)
 	p.Limits = transport.Limits{Rate: 1e6, Burst: 1e6, Concurrency: 64, Queue: 4096}
 	h.profile = &profile{p: p}
 	return h, h.fresh()
@@ -125,11 +126,15 @@ func (h *house) fresh() (err error) {
 	}
 	h.exchange.Transport = h.transport
 	h.tap = &tap{transport: h.transport}
-	h.runtime, err = connector.New(connector.Config{
+	c := connector.Config{
 		Connectors: []connector.Connector{h.connector}, Policy: allowed{}, Consent: allowed{}, Connections: h.credentials,
 		Transport: h.tap, Cursors: h.codec, Operations: h.ledger, Auditor: unread{},
 		Logger: slog.New(slog.NewJSONHandler(h.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
+	}
+	if h.parts != nil {
+		h.parts(&c)
+	}
+	h.runtime, err = connector.New(c)
 	return err
 }
 

@@ -73,7 +73,7 @@ func run(t T, s Subject) (report Report) {
 	// A definition that does not load can't be mounted: its own checks still say why.
 	r.lint = connector.Lint(s.Connector)
 	if r.lint == nil {
-		house, err := openHouse(t.Context(), s.Connector, s.Harness, t.TempDir(), seed)
+		house, err := openHouse(t.Context(), s, t.TempDir(), seed)
 		r.house = house
 		if err != nil {
 			report.Fault = err.Error()

@@ -39,6 +39,9 @@ type Subject struct {
 	// NotClaimed says why a check does not apply, by its id. It shows in the
 	// report; an unknown id fails the run.
 	NotClaimed map[string]string
+	// Parts puts other parts into the runtime's configuration: an operator's own
+	// ledger, or a broken one that shows that a check can fail. Nil: none.
+	Parts func(*connector.Config)
 	// Seed fixes the provider's data and the texts that are planted. Zero: a new
 	// one, which the report names.
 	Seed int64

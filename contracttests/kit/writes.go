@@ -23,7 +23,7 @@ var writeChecks = []check{
 	{"E8", "TIX5", "A server error after the commit is unknown, and settles as made.", "", []string{"W0"}, errorAfterCommit},
 	{"E7", "TIX5", "A server error before the commit settles as not made, and only when that is sure.", "", []string{"E8"}, errorBeforeCommit},
 	{"E9", "TIX5", "Twenty identical calls at once make one object.", "", []string{"W0"}, twentyAtOnce},
-	{"E10", "TIX5", "While the provider's index lags, the look-up doesn't say that there is nothing.", "", []string{"W0"}, lookUpBehindIndex},
+	{"E10", "TIX5", "While the provider's index lags, the look-up doesn't say that there is nothing.", "", []string{"E4"}, lookUpBehindIndex},
 	{"E11", "TIX6", "A success that can't be read is not a failed write.", "", []string{"W0"}, unreadableSuccess},
 	{"E12", "TIX4", "A plan depends on its input and operation id alone.", "", []string{"E1"}, planIsDeterministic},
 	{"E13", "TIX5", "One intent stands for one payload: another one under it is refused.", "", []string{"W0"}, intentIsOnePayload},
