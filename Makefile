@@ -70,4 +70,4 @@ senders:         ## webhooks as the senders' own libraries and a real Gitea sign
 	.ci/node .ci/gitea env CI_REQUIRE_NODE=1 CI_REQUIRE_GITEA=1 go test -count=1 -v ./contracttests/senders | $(FIGURES)
 
 contract:        ## the contract kit against the sandbox and a real Gitea
-	.ci/gitea env CI_REQUIRE_GITEA=1 go test -count=1 -timeout 20m -v ./contracttests/kit ./contracttests/broken ./contracttests/exposures | $(FIGURES)
+	.ci/gitea env CI_REQUIRE_GITEA=1 DRAWBRIDGE_CONTRACT=full go test -count=1 -timeout 20m -v ./contracttests/kit ./contracttests/broken ./contracttests/exposures | $(FIGURES)

@@ -51,7 +51,7 @@ func TestEachFailsItsOwnCheck(t *testing.T) {
 	if len(all) < 25 {
 		t.Fatalf("there are %d broken connectors only", len(all))
 	}
-	if testing.Short() {
+	if os.Getenv("DRAWBRIDGE_CONTRACT") != "full" { // make contract
 		all = slices.Collect(func(yield func(Connector) bool) {
 			for i := 0; i < len(all) && yield(all[i]); i += 5 {
 			}
