@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime/debug"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -69,7 +70,7 @@ func missing(r mcp.Result) bool {
 
 // wantsResult: notifications have none.
 func wantsResult(method string) bool {
-	return len(method) < len("notifications/") || method[:len("notifications/")] != "notifications/"
+	return !strings.HasPrefix(method, "notifications/")
 }
 
 func unknownPrompt(name string) error {

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/contracttests/sandbox"
+	"github.com/drawbridge-dev/drawbridge/host"
 )
 
 // subscribe registers a webhook at the sandbox as one of its people, by hand: it makes
@@ -75,7 +77,7 @@ func TestEventsFromTheProviderToTheMirror(t *testing.T) {
 	secret := subscribe(t, org, "alice", address)
 	c.json(0, "endpoints", "rotate", id, "--secret", secret, "--now")
 
-	_, err := org.AddTicket(sandbox.Seed{Project: new("orders"), Title: new("Announced by an event"), Body: new("b")})
+	ticket, err := org.AddTicket(sandbox.Seed{Project: new("orders"), Title: new("Announced by an event"), Body: new("b")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,6 +93,7 @@ func TestEventsFromTheProviderToTheMirror(t *testing.T) {
 			}
 		}
 	}
+	mirrored(t, c, ticket.ID)
 	if r := c.json(0, "deliveries", "show", delivery); text(r, "event_type") == "" || strings.Contains(fmt.Sprint(r), "Announced") {
 		t.Errorf("the delivery shows %v", r)
 	}
@@ -111,5 +114,39 @@ func TestEventsFromTheProviderToTheMirror(t *testing.T) {
 	}
 	if strings.Contains(c.seen.String(), secret) {
 		t.Error("a secret that we were given is printed")
+	}
+}
+
+// mirrored waits until what an event named was fetched, in a process of its own on the
+// same data folder.
+func mirrored(t *testing.T, c *cli, id string) {
+	t.Helper()
+	instances, err := host.Instances(c.data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := host.Open(t.Context(), host.Config{Data: c.data, Instances: instances, Policy: host.Local{}, Consent: host.Local{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	conn, err := h.Credentials.Resolve(t.Context(), connector.Caller{Tenant: "acme", Principal: "alice"}, "sandbox", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		o, _, ok, err := h.Mirror.Get(t.Context(), conn, id, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok {
+			if o.Container != "orders" || !strings.Contains(string(o.Data), "Announced by an event") {
+				t.Errorf("the mirror has %s in %s", o.Data, o.Container)
+			}
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the mirror has no such ticket")
+		}
 	}
 }
