@@ -47,6 +47,7 @@ func TestTokens(t *testing.T) {
 		"other issuer": i.token(claims{"iss": "https://evil.example"}), "issuer with a slash": i.token(claims{"iss": i.URL + "/"}),
 		"expired": i.token(claims{"exp": now - 60}), "no expiry": i.token(claims{"exp": nil}), "not yet": i.token(claims{"nbf": now + 3600}),
 		"no tenant": i.token(claims{"tenant": nil}), "foreign tenant": i.token(claims{"tenant": "evil"}), "tenant is no text": i.token(claims{"tenant": []string{"acme"}}),
+		"only other cases of the names": i.token(claims{"sub": nil, "SUB": "u1"}), "a greater AUD": i.token(claims{"aud": "x", "AUD": resource}),
 		"no subject": i.token(claims{"sub": nil}), "alg none": none(), "HS256 with the public key": hs256(),
 		"unknown key": sign(map[string]any{"alg": "RS256", "kid": "k9"}, i.claims(), stranger), "known kid, other key": sign(head, i.claims(), stranger),
 		"a provider's token": "sbx_at_0123456789abcdef", "cut": i.token()[:200], "one bit": i.token()[:len(i.token())-2] + "AA",
@@ -166,6 +167,8 @@ func TestIntrospectionFailsClosed(t *testing.T) {
 		"other issuer":    {answer(i.claims(claims{"active": true, "iss": "https://evil.example"})), 401},
 		"expired":         {answer(i.claims(claims{"active": true, "exp": 1})), 401},
 		"active as text":  {`{"active":"true"}`, 503},
+		"active and not":  {answer(i.claims(claims{"active": false, "Active": true})), 401},
+		"said twice":      {`{"active":false,"active":true}`, 503},
 		"not JSON":        {"<html>", 503},
 		"longer than cap": {`{"active":true,"x":"` + strings.Repeat("x", 70<<10) + `"}`, 503},
 	} {

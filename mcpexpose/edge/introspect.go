@@ -2,13 +2,14 @@ package edge
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // Introspection asks the authorization server about each token (RFC 7662). It keeps
@@ -65,7 +66,7 @@ func (i *Introspection) Verify(ctx context.Context, token string) (Identity, err
 		Active bool   `json:"active"`
 		Issuer string `json:"iss"`
 	}
-	if json.Unmarshal(raw, &answer) != nil {
+	if jsonv2.Unmarshal(raw, &answer) != nil {
 		return Identity{}, errors.New("introspection answered something else")
 	}
 	if !answer.Active || answer.Issuer != "" && answer.Issuer != i.Issuer {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
 )
@@ -139,7 +140,9 @@ func (c Claims) identity(raw []byte, issuer string, now time.Time) (Identity, er
 		Client   string          `json:"client_id"`
 		Party    string          `json:"azp"`
 	}
-	if json.Unmarshal(raw, &named) != nil || json.Unmarshal(raw, &known) != nil {
+	// encoding/json would take a claim "SCOPE", which a person may be able to set
+	// at their issuer, for the "scope" that the issuer vouches for.
+	if jsonv2.Unmarshal(raw, &named) != nil || jsonv2.Unmarshal(raw, &known) != nil {
 		return Identity{}, ErrToken
 	}
 	text := func(claim string) string {

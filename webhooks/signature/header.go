@@ -114,13 +114,12 @@ func rfc3339(text string) (time.Time, bool) {
 
 // linearTime reads the signed time in milliseconds.
 func linearTime(body []byte) (time.Time, bool) {
-	var doc struct {
-		At json.Number `json:"webhookTimestamp"`
-	}
+	// Not a struct: that would take the name in any case.
+	var doc map[string]json.RawMessage
 	if json.Unmarshal(body, &doc) != nil {
 		return time.Time{}, false
 	}
-	n, err := strconv.ParseInt(doc.At.String(), 10, 64)
+	n, err := strconv.ParseInt(string(doc["webhookTimestamp"]), 10, 64)
 	return time.UnixMilli(n), err == nil && n > 0
 }
 

@@ -250,6 +250,10 @@ func TestSignedTimes(t *testing.T) {
 	if _, err := without.verify(t, now); err != MissingTime {
 		t.Errorf("no time in the body: %v", err)
 	}
+	other := sign(t, "linear", secretText, fmt.Sprintf(`{"WebhookTimestamp":%d000}`, now), now)
+	if _, err := other.verify(t, now); err != MissingTime {
+		t.Errorf("a time under another name: %v", err)
+	}
 	for _, stamp := range []string{"", "1700000000000", "17e8", "-1700000000", "+1700000000", " 1700000000", "0x6553f100", "٣"} {
 		d := sign(t, "standard", standardSecret, "{}", now).with("Webhook-Timestamp", stamp)
 		if _, err := d.verify(t, now); err == nil {
