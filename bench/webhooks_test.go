@@ -45,6 +45,8 @@ type webhookHouse struct {
 	path    string
 	body    string
 	next    atomic.Int64
+
+	postgres bool
 }
 
 func newWebhookHouse(b *testing.B, address string) *webhookHouse {
@@ -66,7 +68,7 @@ func newWebhookHouse(b *testing.B, address string) *webhookHouse {
 	must(b, err)
 	added, err := s.Add(b.Context(), webhooks.AddRequest{Tenant: "acme", Provider: "sandbox", Connection: "c1", Scheme: "github", Secret: webhookSecret})
 	must(b, err)
-	return &webhookHouse{db: db, handler: s.Handler(), path: added.Path, body: strings.Repeat("x", 2000)}
+	return &webhookHouse{db: db, handler: s.Handler(), path: added.Path, body: strings.Repeat("x", 2000), postgres: !strings.HasPrefix(address, "sqlite:")}
 }
 
 // send has deliveries acknowledged at 64 senders and returns how long each took.
@@ -99,6 +101,22 @@ func (h *webhookHouse) send(b *testing.B, deliveries int) []time.Duration {
 	}
 	senders.Wait()
 	return slices.Concat(took...)
+}
+
+// age adds deliveries as a month leaves them: ids and digests of their own, and a
+// body in the tenth that is younger than the 72 hours that bodies are kept.
+func (h *webhookHouse) age(ctx context.Context, tx *store.Tx, n int) error {
+	hexed, bytes := "lower(hex(randomblob(16)))", "randomblob(32)"
+	if h.postgres {
+		hexed, bytes = "md5(random()::text)", "sha256(random()::text::bytea)"
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO webhook_delivery (id, tenant, endpoint, delivery_id, digest, conflict_of, provider, connection, event_type, secret,
+			id_signed, pull, received_at, state, reason, tries, claimed_until, decoded_at, marks, repeats, kept, body)
+		SELECT '00' || substr(`+hexed+`, 1, 26), tenant, endpoint, `+hexed+`, `+bytes+`, conflict_of, provider, connection, event_type, secret,
+			id_signed, pull, received_at, state, reason, tries, claimed_until, decoded_at, marks, repeats,
+			CASE WHEN id LIKE '%0' OR id LIKE '%8' THEN 1 ELSE 0 END, CASE WHEN id LIKE '%0' OR id LIKE '%8' THEN body END
+		FROM webhook_delivery WHERE id >= '01' AND body IS NOT NULL LIMIT ?`, n)
+	return err
 }
 
 // engines runs a benchmark on SQLite and, when there is a server, on PostgreSQL.
@@ -185,11 +203,16 @@ func BenchmarkWebhooksStored(b *testing.B) {
 	engines(b, func(b *testing.B, database func() string) {
 		filled := func(n int) *webhookHouse {
 			h := newWebhookHouse(b, database())
-			h.send(b, n)
+			h.send(b, 10_000)
 			must(b, h.db.Update(b.Context(), func(tx *store.Tx) error {
 				_, err := tx.Exec(b.Context(), `UPDATE webhook_delivery SET state = 'decoded', decoded_at = 1`)
 				return err
 			}))
+			for have := 10_000; have < n; {
+				more := min(10_000, n-have)
+				must(b, h.db.Update(b.Context(), func(tx *store.Tx) error { return h.age(b.Context(), tx, more) }))
+				have += more
+			}
 			return h
 		}
 		few, lots := filled(10_000), filled(many)
