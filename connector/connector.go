@@ -37,7 +37,10 @@ type Auth struct {
 type AuthKind string
 
 const (
-	AuthOAuth2Code AuthKind = "oauth2_authorization_code" // with PKCE S256, always
+	AuthOAuth2Code        AuthKind = "oauth2_authorization_code" // with PKCE S256, always
+	AuthClientCredentials AuthKind = "client_credentials"        // the application's own account (RFC 6749 section 4.4)
+	AuthStatic            AuthKind = "static"                    // a key or personal token that a person enters
+	AuthApp               AuthKind = "app"                       // a signed assertion for one installation, as GitHub Apps have
 )
 
 // Spec describes one operation for people, models and policies.

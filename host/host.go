@@ -30,6 +30,7 @@ type Config struct {
 	Data      string // folder of the key ring, and of the database if there is no URL
 	Database  string // database URL; empty: SQLite in Data
 	Instances []Instance
+	Mounts    []Mount              // connectors of the caller's own
 	Profiles  profiles.File        // the administrator's, which instances may name
 	Policy    connector.Policy     // required
 	Consent   connector.Consent    // required
@@ -107,31 +108,32 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := h.openProviders(c); err != nil {
+	mounts, err := c.mounts()
+	if err != nil {
 		return err
 	}
-	for _, i := range c.Instances {
-		con, err := i.connector()
-		if err != nil {
-			return err
-		}
-		m := manifest.Of(con)
-		m.EndpointProfile, m.Auth.CredentialStore = i.Name, "vault"
+	if err := h.openProviders(c, mounts); err != nil {
+		return err
+	}
+	for _, mount := range mounts {
+		name := mount.Connector.Provider
+		m := manifest.Of(mount.Connector)
+		m.EndpointProfile, m.Auth.CredentialStore = name, "vault"
 		h.manifests = append(h.manifests, m)
 		// One runtime a provider: every ticket system brings the same tool names.
 		config := connector.Config{
-			Connectors: []connector.Connector{con}, Policy: c.Policy, Consent: c.Consent, Connections: h.Credentials,
+			Connectors: []connector.Connector{mount.Connector}, Policy: c.Policy, Consent: c.Consent, Connections: h.Credentials,
 			Transport: h.transport, Cursors: codec, Operations: h.Ledger, Auditor: h.Audit, Logger: h.log,
 		}
 		if c.Telemetry != nil { // a nil pointer in an interface is not nil
 			config.Observer = c.Telemetry
 		}
-		if h.runtimes[i.Name], err = connector.New(config); err != nil {
+		if h.runtimes[name], err = connector.New(config); err != nil {
 			return err
 		}
-		if list, ok := i.inventory(); ok {
-			config.Connectors = []connector.Connector{list}
-			if h.inventories[i.Name], err = connector.New(config); err != nil {
+		if mount.inventory != nil {
+			config.Connectors = []connector.Connector{*mount.inventory}
+			if h.inventories[name], err = connector.New(config); err != nil {
 				return err
 			}
 		}
@@ -142,18 +144,12 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 // openProviders joins credentials and transport, which need each other: the
 // transport asks credentials for tokens, and credentials reach token endpoints
 // through the transport.
-func (h *Host) openProviders(c Config) error {
+func (h *Host) openProviders(c Config, mounts []Mount) error {
 	known := transport.Static{}
 	var providers []credentials.Provider
-	for _, i := range c.Instances {
-		con, err := i.connector()
-		if err != nil {
-			return err
-		}
-		if known[i.Name], err = i.ProfileOf(c.Profiles.Profiles); err != nil {
-			return err
-		}
-		providers = append(providers, i.provider(con))
+	for _, m := range mounts {
+		known[m.Connector.Provider] = m.Profile
+		providers = append(providers, m.SignIn)
 	}
 	exchange := &lateExchanger{}
 	var err error
