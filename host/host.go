@@ -128,14 +128,17 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 		if c.Telemetry != nil { // a nil pointer in an interface is not nil
 			config.Observer = c.Telemetry
 		}
-		if h.runtimes[name], err = connector.New(config); err != nil {
+		r, err := connector.New(config)
+		if err != nil {
 			return err
 		}
+		h.runtimes[name] = r
 		if mount.inventory != nil {
 			config.Connectors = []connector.Connector{*mount.inventory}
-			if h.inventories[name], err = connector.New(config); err != nil {
+			if r, err = connector.New(config); err != nil {
 				return err
 			}
+			h.inventories[name] = r
 		}
 	}
 	return h.openHooks(c)

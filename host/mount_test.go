@@ -30,13 +30,13 @@ func people() connector.Connector {
 		return p, err
 	}
 	return connector.Connector{
-		ID: "people", Version: "1.0.0", Owner: "tests", Provider: "own", ProviderVersion: "v1", Auth: connector.Auth{Kind: connector.AuthStatic},
+		ID: "people", Version: "1.0.0", Owner: "tests", Provider: "own", ProviderVersion: "v1", Auth: connector.Auth{Kind: connector.AuthStatic, Scopes: []string{"me"}},
 		Identify: func(ctx context.Context, a *connector.Access) (connector.Identity, error) {
 			p, err := me(ctx, a)
 			return connector.Identity{Account: connector.Account{Subject: p.Login, Login: p.Login}, Resources: []connector.Resource{{ID: "all"}}}, err
 		},
 		Operations: []connector.Operation{connector.Read(connector.Spec{Name: "people.me", Title: "Me", Doc: "Reads who the connection belongs to.",
-			Effect: connector.EffectRead, Sensitivity: connector.SensitivityInternal},
+			Effect: connector.EffectRead, Sensitivity: connector.SensitivityInternal, Scopes: []string{"me"}},
 			func(ctx context.Context, a *connector.Access, _ struct{}) (person, error) { return me(ctx, a) })},
 	}
 }
@@ -93,7 +93,9 @@ func TestMountedBesideAnInstance(t *testing.T) {
 func TestMountsAreRefused(t *testing.T) {
 	nameless := own(t)
 	nameless.Connector.Provider = ""
-	for name, mounts := range map[string][]host.Mount{"without a provider": {nameless}, "two of one name": {own(t), own(t)}} {
+	faulty := own(t)
+	faulty.Connector.Identify = nil
+	for name, mounts := range map[string][]host.Mount{"one that Lint refuses": {faulty}, "without a provider": {nameless}, "two of one name": {own(t), own(t)}} {
 		h, err := host.Open(t.Context(), host.Config{Data: t.TempDir(), Policy: host.Local{}, Consent: host.Local{}, Mounts: mounts})
 		if err == nil {
 			h.Close()
