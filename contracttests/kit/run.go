@@ -85,6 +85,7 @@ func run(t T, s Subject) (report Report) {
 	inLabel(t.Context(), r.label, func(ctx context.Context) {
 		for _, c := range checks {
 			report.Checks = append(report.Checks, r.one(ctx, c, report.Checks))
+			tellProgress(t, len(report.Checks))
 		}
 	})
 	if r.house != nil {
@@ -96,6 +97,7 @@ func run(t T, s Subject) (report Report) {
 		r.closed = true
 	}
 	report.Checks = append(report.Checks, r.one(t.Context(), leakCheck, report.Checks))
+	tellProgress(t, len(report.Checks))
 	return report
 }
 
