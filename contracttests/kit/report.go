@@ -122,9 +122,9 @@ func cell(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", " ", "<", "&lt;").Replace(s)
 }
 
-// save writes the report into a folder of its subject, because one test run may
+// Save writes the report into a folder of its subject, because one test run may
 // have several.
-func (r Report) save(dir string) error {
+func (r Report) Save(dir string) error {
 	dir = filepath.Join(dir, slug(r.Connector+" "+r.Provider))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -29,7 +29,7 @@ func Run(t T, s Subject) Report {
 		t.Errorf("the run itself failed: %s", report.Fault)
 	}
 	if dir := os.Getenv("DRAWBRIDGE_CONTRACT_REPORT"); dir != "" {
-		if err := report.save(dir); err != nil {
+		if err := report.Save(dir); err != nil {
 			t.Errorf("the report can't be written: %v", err)
 		}
 	}

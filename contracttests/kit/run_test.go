@@ -120,7 +120,7 @@ func TestReportIsWritten(t *testing.T) {
 		{ID: "E2", Guarantee: "TIX4", Promise: "It waits longer.", Result: Blocked, Why: "E1 failed", Evidence: Sandbox},
 	}, NotMeasured: notMeasured}
 	root := t.TempDir()
-	if err := r.save(root); err != nil {
+	if err := r.Save(root); err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(root, "a-b-org-1")
