@@ -102,7 +102,7 @@ Read on in the README, or with --help behind any command.`,
 		a.toolsCommand(), a.approvalsCommand(), a.operationsCommand(), a.receiptsCommand(),
 		a.auditCommand(), a.keysCommand(), a.serveCommand(), a.mcpCommand(),
 		a.endpointsCommand(), a.deliveriesCommand(), a.profilesCommand(), a.doctorCommand(),
-		a.newCommand(), a.lintCommand(), a.surfaceCommand(), a.recordCommand(), a.replayCommand())
+		a.newCommand(), a.lintCommand(), a.contractCommand(), a.surfaceCommand(), a.recordCommand(), a.replayCommand())
 	return root
 }
 
