@@ -3,7 +3,7 @@
 //
 // One delivery passes through:
 //
-//	method -> endpoint (by the token in the address) -> size -> one of each header
+//	method -> endpoint (by the token in the address) -> sender -> size -> one of each header
 //	-> whole body, within a time -> signature and time -> stored -> 202
 //	                                                          |
 //	       later: decoded, held to its connection -> lanes dirty -> applied
@@ -20,11 +20,14 @@
 //	200  this delivery was stored before
 //	400  ambiguous, missing or malformed headers; a body that broke off
 //	401  signature or time, without saying which
-//	404  no such address; a disabled one answers the same
+//	404  no such address; a disabled one answers the same, and one whose provider
+//	     posts from other addresses (Config.Senders, off unless it is set)
 //	405, 408, 413, 415
 //	503  with Retry-After: our fault, or more than we can take right now
 //
-// There are no bodies. Reasons are in Stats, by name.
+// There are no bodies but one: an endpoint that waits for its secret gives back
+// the token of a handshake, if its provider has one (AddRequest.Handshake).
+// Reasons are in Stats, by name.
 //
 // # Guarantees
 //
@@ -38,6 +41,9 @@
 // # What it leaves to others
 //
 // Where the handler is mounted (below PathPrefix, behind TLS), header limits and
-// idle times of the http.Server, and addresses behind a proxy: a list of senders'
-// addresses would be a second lock on a door that has a signature.
+// idle times of the http.Server.
+//
+// There is no scheme that takes a secret in the body for a signature, as
+// Microsoft Graph's clientState: no provider here needs one. A notification whose
+// clientState is null, or anything else, is refused as unsigned.
 package webhooks

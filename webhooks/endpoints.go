@@ -22,12 +22,14 @@ type Endpoint struct {
 	Provider   string                 `json:"provider"`
 	Connection connector.ConnectionID `json:"connection"`
 	Scheme     string                 `json:"scheme"`
+	Handshake  string                 `json:"handshake,omitempty"`
 	CreatedAt  time.Time              `json:"created_at"`
 	DisabledAt *time.Time             `json:"disabled_at,omitempty"`
-	Secrets    []Secret               `json:"secrets"` // oldest first
+	Secrets    []Secret               `json:"secrets"` // oldest first; none: it waits for that of its provider
 }
 
-// AddRequest is what an endpoint is made of. All fields but Secret are required.
+// AddRequest is what an endpoint is made of. Tenant, Provider, Connection and
+// Scheme are required.
 type AddRequest struct {
 	Tenant     connector.TenantID
 	Provider   string
@@ -37,6 +39,16 @@ type AddRequest struct {
 	// Secret is what the provider signs with, in the scheme's own form. Empty
 	// makes one, for providers that take one from us.
 	Secret string
+
+	// TheirSecret is for a provider that makes the secret itself and tells it when
+	// it knows the address: there is none until Rotate brings it, and until then
+	// deliveries are answered 503. Secret has to be empty.
+	TheirSecret bool
+
+	// Handshake names the query parameter whose value the provider wants to have
+	// given back before it subscribes; empty: it does not ask. It is answered
+	// while there is no secret.
+	Handshake string
 }
 
 // Added is shown once: neither the path nor the secret can be had again.
@@ -55,6 +67,9 @@ func (s *Service) Add(ctx context.Context, r AddRequest) (Added, error) {
 	if r.Tenant == "" || r.Provider == "" || r.Connection == "" {
 		return Added{}, connector.Fail(connector.CodeInvalidInput, "tenant, provider and connection are required")
 	}
+	if r.TheirSecret && r.Secret != "" {
+		return Added{}, connector.Fail(connector.CodeInvalidInput, "a secret is given, and the provider makes one")
+	}
 	secret, made, err := usableSecret(r.Scheme, r.Secret)
 	if err != nil {
 		return Added{}, err
@@ -63,15 +78,16 @@ func (s *Service) Add(ctx context.Context, r AddRequest) (Added, error) {
 	rand.Read(token[:])
 	text := base64.RawURLEncoding.EncodeToString(token[:])
 	hash := tokenHash(text)
-	e := Endpoint{ID: newID("whe_"), Tenant: r.Tenant, Provider: r.Provider, Connection: r.Connection, Scheme: r.Scheme}
+	e := Endpoint{ID: newID("whe_"), Tenant: r.Tenant, Provider: r.Provider, Connection: r.Connection, Scheme: r.Scheme, Handshake: r.Handshake,
+		Secrets: []Secret{}}
 	err = s.db.Update(ctx, func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
 		e.CreatedAt = now
-		if _, err := tx.Exec(ctx, `INSERT INTO webhook_endpoint (id, tenant, provider, connection, scheme, token_hash, created_at, disabled_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, 0)`, e.ID, string(e.Tenant), e.Provider, string(e.Connection), e.Scheme, hash, now.UnixMilli()); err != nil {
+		if _, err := tx.Exec(ctx, `INSERT INTO webhook_endpoint (id, tenant, provider, connection, scheme, handshake, token_hash, created_at, disabled_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)`, e.ID, string(e.Tenant), e.Provider, string(e.Connection), e.Scheme, e.Handshake, hash, now.UnixMilli()); err != nil || r.TheirSecret {
 			return err
 		}
 		added, err := s.addSecret(ctx, tx, e.ID, secret, now)
@@ -82,7 +98,7 @@ func (s *Service) Add(ctx context.Context, r AddRequest) (Added, error) {
 		return Added{}, failed(err)
 	}
 	a := Added{Endpoint: e, Path: PathPrefix + text}
-	if made {
+	if made && !r.TheirSecret {
 		a.Secret = secret
 	}
 	return a, nil
@@ -112,12 +128,12 @@ func (s *Service) Disable(ctx context.Context, tenant connector.TenantID, id str
 	return failed(err)
 }
 
-const endpointColumns = `id, tenant, provider, connection, scheme, created_at, disabled_at`
+const endpointColumns = `id, tenant, provider, connection, scheme, handshake, created_at, disabled_at`
 
 func scanEndpoint(r interface{ Scan(...any) error }) (Endpoint, error) {
 	var e Endpoint
 	var created, disabled int64
-	err := r.Scan(&e.ID, &e.Tenant, &e.Provider, &e.Connection, &e.Scheme, &created, &disabled)
+	err := r.Scan(&e.ID, &e.Tenant, &e.Provider, &e.Connection, &e.Scheme, &e.Handshake, &created, &disabled)
 	e.CreatedAt, e.DisabledAt = time.UnixMilli(created).UTC(), moment(disabled)
 	return e, err
 }

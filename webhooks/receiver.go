@@ -45,6 +45,7 @@ var (
 	duplicate     = outcome{http.StatusOK, "duplicate"}
 	wrongMethod   = outcome{http.StatusMethodNotAllowed, "method"}
 	noEndpoint    = outcome{http.StatusNotFound, "unknown_endpoint"}
+	otherSender   = outcome{http.StatusNotFound, "other_sender"} // as if there were nothing
 	tooLarge      = outcome{http.StatusRequestEntityTooLarge, "too_large"}
 	ambiguous     = outcome{http.StatusBadRequest, string(signature.AmbiguousHeader)}
 	encoded       = outcome{http.StatusUnsupportedMediaType, "content_encoding"}
@@ -70,6 +71,9 @@ const (
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	o := r.receive(w, req)
 	r.counters.add(o.name)
+	if o == handshaken {
+		return
+	}
 	h := w.Header()
 	switch o.status {
 	case http.StatusMethodNotAllowed:
@@ -86,7 +90,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func (r *receiver) receive(w http.ResponseWriter, req *http.Request) outcome {
-	if req.Method != http.MethodPost {
+	if req.Method != http.MethodPost && (req.Method != http.MethodGet || req.URL.RawQuery == "") {
 		return wrongMethod
 	}
 	to, err := r.find(req.Context(), req.URL.Path)
@@ -96,6 +100,14 @@ func (r *receiver) receive(w http.ResponseWriter, req *http.Request) outcome {
 	case err != nil:
 		r.s.log.ErrorContext(req.Context(), "webhook endpoint was not looked up", "error", err)
 		return storeFailed
+	case !r.s.allowed(to.Provider, req):
+		return otherSender
+	}
+	if o, asked := r.handshake(w, req, to); asked {
+		return o
+	}
+	if req.Method != http.MethodPost {
+		return wrongMethod
 	}
 	limit := min(r.s.maxBody, to.scheme.MaxBody)
 	if req.ContentLength > limit {

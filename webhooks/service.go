@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
@@ -51,6 +52,15 @@ type Config struct {
 	// Apply looks at one lane; see inbox.WorkerConfig. Required.
 	Apply func(context.Context, inbox.Lease) error
 
+	// Senders are the addresses that a provider posts from. A provider that is
+	// not in it may post from anywhere, which its signature allows for; one with
+	// an empty list from nowhere.
+	Senders map[string][]netip.Prefix
+
+	// Proxies are ours, whose X-Forwarded-For is believed about the sender. Empty:
+	// the sender is who connects.
+	Proxies []netip.Prefix
+
 	Workers int // lanes applied at once; zero means 8
 
 	MaxBody      int64         // bytes; zero means the scheme's own limit, which is the most
@@ -71,6 +81,8 @@ type Service struct {
 	connection func(context.Context, connector.TenantID, connector.ConnectionID) (connector.Connection, error)
 	decoders   map[string]Decoder
 	worker     *inbox.Worker
+	senders    map[string][]netip.Prefix
+	proxies    []netip.Prefix
 	receiver   receiver
 
 	maxBody, maxInFlight      int64
@@ -90,6 +102,7 @@ func New(c Config) (*Service, error) {
 		return nil, errors.New("webhooks: config: a limit is negative")
 	}
 	s := &Service{db: c.DB, keys: c.Keys, inbox: c.Inbox, connection: c.Connection, decoders: c.Decoders,
+		senders: c.Senders, proxies: c.Proxies,
 		maxBody: c.MaxBody, maxInFlight: c.MaxInFlight, maxBacklog: c.MaxBacklog,
 		readTimeout: c.ReadTimeout, storeTimeout: c.StoreTimeout, log: c.Log}
 	s.receiver.s = s
