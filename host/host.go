@@ -52,6 +52,7 @@ type Host struct {
 	Webhooks    *webhooks.Service
 	Mirror      *mirror.Mirror // what connections that have an address for events see
 
+	data      string // folder
 	cooldowns *quotas.Cooldowns
 	transport *transport.Transport
 	runtimes  map[string]*connector.Runtime // by provider
@@ -65,7 +66,7 @@ type Host struct {
 // Open opens the database and the key ring, both made when they are not there,
 // and checks every part. The context covers opening only.
 func Open(ctx context.Context, c Config) (*Host, error) {
-	h := &Host{runtimes: map[string]*connector.Runtime{}, inventories: map[string]*connector.Runtime{}, schemes: map[string]string{}, log: c.Logger}
+	h := &Host{data: c.Data, runtimes: map[string]*connector.Runtime{}, inventories: map[string]*connector.Runtime{}, schemes: map[string]string{}, log: c.Logger}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
@@ -81,7 +82,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	}
 	url := c.Database
 	if url == "" {
-		url = filepath.Join(c.Data, "drawbridge.db")
+		url = filepath.Join(c.Data, databaseFile)
 	}
 	h.DB, err = store.Open(ctx, store.Config{URL: url,
 		Migrations: append([]store.Migrations{credentials.Migrations(), operations.Migrations(), quotas.Migrations(),
@@ -89,10 +90,10 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
-	if h.Keys, err = keys.OpenFile(filepath.Join(c.Data, "keys.json")); err != nil {
+	if h.Keys, err = keys.OpenFile(filepath.Join(c.Data, keysFile)); err != nil {
 		return err
 	}
-	if h.Signer, err = keys.OpenSigner(filepath.Join(c.Data, "signing.pem")); err != nil {
+	if h.Signer, err = keys.OpenSigner(filepath.Join(c.Data, signingFile)); err != nil {
 		return err
 	}
 	if h.Ledger, err = operations.New(operations.Config{DB: h.DB, Keys: h.Keys, Signer: h.Signer, Audit: true}); err != nil {

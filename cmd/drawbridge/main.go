@@ -100,7 +100,7 @@ Read on in the README, or with --help behind any command.`,
 	f.BoolVar(&a.json, "json", false, "print JSON and nothing else")
 	root.AddCommand(a.demoCommand(), a.sandboxCommand(), a.connectCommand(), a.connectionsCommand(), a.callCommand(),
 		a.toolsCommand(), a.approvalsCommand(), a.operationsCommand(), a.receiptsCommand(),
-		a.auditCommand(), a.keysCommand(), a.serveCommand(), a.mcpCommand(),
+		a.auditCommand(), a.keysCommand(), a.backupCommand(), a.restoreCommand(), a.serveCommand(), a.mcpCommand(),
 		a.endpointsCommand(), a.deliveriesCommand(), a.profilesCommand(), a.doctorCommand(),
 		a.newCommand(), a.lintCommand(), a.contractCommand(), a.surfaceCommand(), a.recordCommand(), a.replayCommand())
 	return root
