@@ -169,4 +169,3 @@ func TestADatabaseThatOtherToolsRestored(t *testing.T) {
 		}
 	})
 }
-
