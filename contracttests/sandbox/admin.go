@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 )
 
 // adminRoutes is the Go API over HTTP, for a sandbox in another process.
@@ -87,6 +88,16 @@ func (s *Server) adminRoutes(on func(string, handler)) {
 			}
 		}
 		return jsonAnswer(http.StatusOK, map[string]int{"queued": s.Redeliver(in.ID)})
+	})
+	admin("POST /admin/webhooks/age", func(x *exchange) answer {
+		var in struct {
+			Seconds int `json:"seconds"`
+		}
+		if err := strict(x.body, &in); err != nil {
+			return done(err)
+		}
+		s.AgeWebhooks(time.Duration(in.Seconds) * time.Second)
+		return done(nil)
 	})
 	admin("POST /admin/reset", func(*exchange) answer {
 		s.Reset()

@@ -42,11 +42,12 @@ type Attempt struct {
 
 type delivery struct {
 	Delivery
-	sub   *subscription
-	body  []byte
-	due   time.Time
-	tries int // left
-	pause time.Duration
+	sub    *subscription
+	body   []byte
+	due    time.Time
+	tries  int // left
+	failed int // when it was given up, as a number; zero: it was not
+	pause  time.Duration
 }
 
 // deliveriesKept bounds the log; older ones are forgotten.
@@ -93,6 +94,7 @@ func (h *hooks) access(who *User, p Project, role Role) {
 func (h *hooks) event(kind, org, ticket string, data map[string]any, mayKnow func(*User) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.expire()
 	if len(h.subs) == 0 {
 		return
 	}
@@ -229,6 +231,8 @@ func (h *hooks) attempt(d *delivery) {
 	case d.tries <= 0 || status == http.StatusGone:
 		if d.State != "delivered" { // a duplicate may have got through
 			d.State = "failed"
+			h.failed++
+			d.failed = h.failed
 		}
 	default:
 		d.due = time.Now().Add(d.pause)

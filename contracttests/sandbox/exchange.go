@@ -102,6 +102,8 @@ func (s *Server) routes(prefix string) http.Handler {
 	on("POST /api/v1/webhooks", s.bearer("webhooks:manage", s.createHook))
 	on("DELETE /api/v1/webhooks/{id}", s.bearer("webhooks:manage", s.deleteHook))
 	on("POST /api/v1/webhooks/{id}/rotate", s.bearer("webhooks:manage", s.rotateHook))
+	on("POST /api/v1/webhooks/{id}/renew", s.bearer("webhooks:manage", s.renewHook))
+	on("GET /api/v1/webhooks/{id}/failed", s.bearer("webhooks:manage", s.failedHooks))
 
 	s.adminRoutes(on)
 	on("GET /{$}", s.front)

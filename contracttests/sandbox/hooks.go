@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -25,6 +26,7 @@ type WebhookFaults struct {
 	SkewSeconds int   `json:"skew_seconds,omitempty"`  // added to the signed timestamp
 	BadSign     bool  `json:"bad_signature,omitempty"` // signed with another secret
 	Tamper      bool  `json:"tamper,omitempty"`        // one byte of the body changes after signing
+	LifeSeconds int   `json:"life_seconds,omitempty"`  // of subscriptions made or renewed from now on; zero: no end
 }
 
 var eventTypes = []string{"ticket.created", "ticket.updated", "ticket.deleted", "project.access_changed"}
@@ -35,6 +37,7 @@ type subscription struct {
 	URL     string    `json:"url"`
 	Events  []string  `json:"events"`
 	Created time.Time `json:"created_at"`
+	Expires time.Time `json:"expires_at,omitzero"`
 
 	owner   *User
 	secrets []string // newest first; all of them sign, so a receiver can rotate
@@ -50,6 +53,7 @@ type hooks struct {
 	mu     sync.Mutex
 	subs   []*subscription
 	log    []*delivery
+	failed int // deliveries given up, ever
 	faults WebhookFaults
 	events int // since the faults were set
 	client *http.Client
@@ -84,6 +88,7 @@ func (h *hooks) wait() {
 func (s *Server) listHooks(x *exchange) answer {
 	s.hooks.mu.Lock()
 	defer s.hooks.mu.Unlock()
+	s.hooks.expire()
 	items := []*subscription{}
 	for _, sub := range s.hooks.subs {
 		if sub.owner == x.who.user {
@@ -122,6 +127,7 @@ func (s *Server) createHook(x *exchange) answer {
 	s.secrets.add(sub.secrets[0])
 	s.hooks.mu.Lock()
 	defer s.hooks.mu.Unlock()
+	sub.Expires = s.hooks.end()
 	s.hooks.subs = append(s.hooks.subs, sub)
 	s.hooks.active.Add(1)
 	go s.hooks.run(sub)
@@ -153,17 +159,92 @@ func (s *Server) deleteHook(x *exchange) answer {
 // rotateHook adds a secret. Deliveries carry a signature by the new one and the
 // one before, until the next rotation.
 func (s *Server) rotateHook(x *exchange) answer {
+	return s.onHook(x, func(sub *subscription) answer {
+		sub.secrets = []string{newHookSecret(), sub.secrets[0]}
+		s.secrets.add(sub.secrets[0])
+		return jsonAnswer(http.StatusOK, sub.withSecret())
+	})
+}
+
+// onHook runs f with the subscription that the path names, if it is the account's.
+func (s *Server) onHook(x *exchange, f func(*subscription) answer) answer {
 	h := &s.hooks
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.expire()
 	for _, sub := range h.subs {
 		if sub.ID == x.r.PathValue("id") && sub.owner == x.who.user {
-			sub.secrets = []string{newHookSecret(), sub.secrets[0]}
-			s.secrets.add(sub.secrets[0])
-			return jsonAnswer(http.StatusOK, sub.withSecret())
+			return f(sub)
 		}
 	}
 	return notFound()
+}
+
+// renewHook lets a subscription live as long again as one that is made now.
+func (s *Server) renewHook(x *exchange) answer {
+	return s.onHook(x, func(sub *subscription) answer {
+		sub.Expires = s.hooks.end()
+		return jsonAnswer(http.StatusOK, sub)
+	})
+}
+
+// end is when a subscription of this moment expires. The caller holds mu.
+func (h *hooks) end() time.Time {
+	if h.faults.LifeSeconds <= 0 {
+		return time.Time{}
+	}
+	return now().Add(time.Duration(h.faults.LifeSeconds) * time.Second)
+}
+
+// expire ends subscriptions whose time is over. The caller holds mu.
+func (h *hooks) expire() {
+	h.subs = slices.DeleteFunc(h.subs, func(sub *subscription) bool {
+		over := !sub.Expires.IsZero() && !sub.Expires.After(now())
+		if over {
+			sub.cut()
+		}
+		return over
+	})
+}
+
+// AgeWebhooks makes all subscriptions older than they are.
+func (s *Server) AgeWebhooks(by time.Duration) {
+	s.hooks.mu.Lock()
+	defer s.hooks.mu.Unlock()
+	for _, sub := range s.hooks.subs {
+		sub.Created = sub.Created.Add(-by)
+		if !sub.Expires.IsZero() {
+			sub.Expires = sub.Expires.Add(-by)
+		}
+	}
+}
+
+// failedPage is how many failed deliveries an answer has at most.
+const failedPage = 50
+
+// failedDelivery is one that was given up.
+type failedDelivery struct {
+	Seq     int    `json:"seq"`
+	ID      string `json:"id"`
+	Type    string `json:"type"`
+	Payload string `json:"payload"` // the body as it was sent, which is no proof of who sent it
+}
+
+// failedHooks lists the deliveries of a subscription that were given up and have
+// not arrived since, in the order in which they were, after a number.
+func (s *Server) failedHooks(x *exchange) answer {
+	after, _ := strconv.Atoi(x.r.URL.Query().Get("after"))
+	return s.onHook(x, func(sub *subscription) answer {
+		items := []failedDelivery{}
+		for _, d := range s.hooks.log {
+			if d.sub == sub && d.State == "failed" && d.failed > after {
+				items = append(items, failedDelivery{d.failed, d.ID, d.Type, string(d.body)})
+			}
+		}
+		slices.SortFunc(items, func(a, b failedDelivery) int { return a.Seq - b.Seq })
+		more := len(items) > failedPage
+		return jsonAnswer(http.StatusOK, map[string]any{"items": items[:min(len(items), failedPage)], "more": more})
+	})
 }
 
 // targetAllowed takes loopback literals and localhost, and the networks of the
