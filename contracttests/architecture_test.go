@@ -54,6 +54,7 @@ var mayImport = []struct {
 	{"contracttests/scenarios", []string{"connector", "contracttests/sandbox", "credentials", "host", "operations", "tickets"}},
 	{"contracttests/sandbox/cmd/sandboxorg", []string{"contracttests/sandbox"}},
 	{"contracttests/fault", nil},
+	{"contracttests/dev", []string{"connector", "contracttests/fault", "operations"}},
 	{"contracttests/gitea", nil},
 	{"examples/deployments", []string{"connector"}},
 	{"bench", []string{"*"}},

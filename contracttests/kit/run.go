@@ -16,9 +16,13 @@ import (
 )
 
 // Run runs all checks on a subject and reports each promise that broke as an
-// error of t.
+// error of t. When drawbridge dev runs the test, it serves the pages of package dev
+// in place of the checks, and the report is empty.
 func Run(t T, s Subject) Report {
 	t.Helper()
+	if serveInstead(t, s) {
+		return Report{}
+	}
 	report := run(t, s)
 	for _, o := range report.Checks {
 		if o.Result == Failed {
