@@ -60,6 +60,7 @@ type Host struct {
 	inventories map[string]*connector.Runtime
 	schemes     map[string]string // how each provider signs its webhooks
 	manifests   []manifest.Manifest
+	ports       []uint16
 	log         *slog.Logger
 }
 
@@ -109,7 +110,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
-	mounts, err := c.mounts()
+	mounts, err := h.mounts(c)
 	if err != nil {
 		return err
 	}
@@ -153,6 +154,7 @@ func (h *Host) openProviders(c Config, mounts []Mount) error {
 	var providers []credentials.Provider
 	for _, m := range mounts {
 		known[m.Connector.Provider] = m.Profile
+		h.ports = append(h.ports, ports(m.Profile)...)
 		providers = append(providers, m.SignIn)
 	}
 	exchange := &lateExchanger{}
@@ -219,6 +221,9 @@ func (h *Host) Ready(ctx context.Context) error { return h.DB.Ping(ctx) }
 // Manifests describe the connectors that are mounted, with the endpoint profile
 // each runs under.
 func (h *Host) Manifests() []manifest.Manifest { return slices.Clone(h.manifests) }
+
+// Ports are the TCP ports that the endpoint profiles let requests go to.
+func (h *Host) Ports() []uint16 { return slices.Clone(h.ports) }
 
 // Providers lists the names of what is set up, sorted.
 func (h *Host) Providers() []string {

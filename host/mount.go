@@ -3,6 +3,9 @@ package host
 import (
 	"errors"
 	"fmt"
+	"net/url"
+	"strconv"
+	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/connector/transport"
@@ -24,10 +27,10 @@ type Mount struct {
 }
 
 // mounts are the instances and what the caller brings, as one kind.
-func (c Config) mounts() ([]Mount, error) {
+func (h *Host) mounts(c Config) ([]Mount, error) {
 	var all []Mount
 	for _, i := range c.Instances {
-		con, err := i.connector()
+		con, err := i.connector(copies{h, time.Duration(i.MaxAge) * time.Second})
 		if err != nil {
 			return nil, err
 		}
@@ -59,4 +62,22 @@ func (c Config) mounts() ([]Mount, error) {
 		seen[m.Connector.Provider] = true
 	}
 	return all, nil
+}
+
+// ports are the TCP ports of everything that a profile lets requests go to.
+func ports(p transport.Profile) (all []uint16) {
+	for _, raw := range append([]string{p.BaseURL, p.Proxy}, p.AuthOrigins...) {
+		u, err := url.Parse(raw)
+		if err != nil || u.Host == "" {
+			continue
+		}
+		text := u.Port()
+		if text == "" {
+			text = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+		}
+		if n, err := strconv.ParseUint(text, 10, 16); err == nil {
+			all = append(all, uint16(n))
+		}
+	}
+	return all
 }

@@ -30,7 +30,7 @@ func main() {
 	// misbehaves. Nothing of ours uses that logger.
 	log.SetOutput(io.Discard)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	code := (&app{in: os.Stdin, out: os.Stdout, err: os.Stderr, process: true}).run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
 }
@@ -45,15 +45,19 @@ type app struct {
 	json     bool
 	logger   *slog.Logger // nil: commands of one moment log nothing
 	code     int          // exit code of a command that ended without an error
+	process  bool         // this is the whole process, which may be confined
 }
 
 // run is main without the process: the tests call it.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	a := &app{in: in, out: out, err: errOut}
+	return (&app{in: in, out: out, err: errOut}).run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
-	root.SetOut(out)
-	root.SetErr(errOut)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return a.code
@@ -102,7 +106,7 @@ Read on in the README, or with --help behind any command.`,
 		a.toolsCommand(), a.approvalsCommand(), a.operationsCommand(), a.receiptsCommand(),
 		a.auditCommand(), a.keysCommand(), a.backupCommand(), a.restoreCommand(), a.serveCommand(), a.mcpCommand(),
 		a.endpointsCommand(), a.deliveriesCommand(), a.profilesCommand(), a.doctorCommand(),
-		a.newCommand(), a.lintCommand(), a.contractCommand(), a.surfaceCommand(), a.recordCommand(), a.replayCommand())
+		a.newCommand(), a.lintCommand(), a.contractCommand(), a.devCommand(), a.surfaceCommand(), a.recordCommand(), a.replayCommand())
 	return root
 }
 

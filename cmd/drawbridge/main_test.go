@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -12,7 +13,16 @@ import (
 	"github.com/drawbridge-dev/drawbridge/contracttests/sandbox"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asProcess) != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// asProcess makes this binary the command itself, for what can only be shown with a
+// process of its own.
+const asProcess = "DRAWBRIDGE_TEST_AS_PROCESS"
 
 // cli runs commands against one data folder, as a person would, without the
 // process around them.

@@ -29,6 +29,7 @@ var runbookFiles embed.FS
 
 func (a *app) mcpCommand() *cobra.Command {
 	var pagesURL string
+	var confined confineFlags
 	cmd := &cobra.Command{
 		Use: "mcp", Short: "Serve the tools to one MCP client over standard input and output", Args: exactly(),
 		Example: "  drawbridge mcp --as acme/alice\n  drawbridge mcp install-hints",
@@ -38,6 +39,7 @@ caller. Nothing but protocol is written to standard output; the log is on standa
 With --pages URL of a server that runs on the same data folder (drawbridge serve), a
 missing connection or approval becomes a link that the client opens for the person.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.cleanEnvironment()
 			a.logger = slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 			return a.with(cmd.Context(), func(h *host.Host, caller connector.Caller) error {
 				var links mcpexpose.Links
@@ -52,11 +54,15 @@ missing connection or approval becomes a link that the client opens for the pers
 				if err != nil {
 					return err
 				}
+				if err := a.confine(h, confined, nil); err != nil {
+					return err
+				}
 				return a.stdio(cmd.Context(), h, server, caller)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&pagesURL, "pages", "", "where the pages of a running server are")
+	confined.add(cmd)
 	cmd.AddCommand(a.installHintsCommand())
 	return cmd
 }

@@ -25,6 +25,7 @@ type serveFlags struct {
 	cert, key       string
 	oidc            oidcFlags
 	mcp             mcpFlags
+	confine         confineFlags
 	shutdownSeconds int
 }
 
@@ -51,10 +52,12 @@ that is printed here and works once. Several processes may serve one database.`,
 	s.IntVar(&f.shutdownSeconds, "grace", 30, "seconds that requests under way have when the server stops")
 	f.oidc.add(cmd)
 	f.mcp.add(cmd)
+	f.confine.add(cmd)
 	return cmd
 }
 
 func (a *app) serve(ctx context.Context, f serveFlags) error {
+	a.cleanEnvironment()
 	if (f.cert == "") != (f.key == "") {
 		return usagef("--tls-cert and --tls-key belong together")
 	}
@@ -71,6 +74,9 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	return a.with(ctx, func(h *host.Host, caller connector.Caller) error {
 		pages, err := a.pages(h, caller, base, f.oidc)
 		if err != nil {
+			return err
+		}
+		if err := a.confine(h, f.confine, []string{f.cert, f.key}, f.oidc.issuer, f.mcp.issuer); err != nil {
 			return err
 		}
 		if err := a.greet(ctx, pages, base, f); err != nil {
