@@ -21,7 +21,7 @@ var troubles = []trouble{
 	{"half", "Half of the answer comes", "The request has its effect.", fault.Rule{Action: fault.HalfBody}},
 	{"slow", "The answer takes five seconds", "The request has its effect.", fault.Rule{Action: fault.DelayAnswer, Delay: 5 * time.Second}},
 	{"silent", "The answer takes a minute", "Longer than a call waits. The request has its effect.", fault.Rule{Action: fault.DelayAnswer, Delay: time.Minute}},
-	{"429", "429, wait five seconds", "The request does not arrive.", answer(http.StatusTooManyRequests, `{"error":"slow down"}`, "Retry-After", "5")},
+	{"429", "429, wait two minutes", "The request does not arrive.", answer(http.StatusTooManyRequests, `{"error":"slow down"}`, "Retry-After", "120")},
 	{"503", "503", "The request does not arrive.", answer(http.StatusServiceUnavailable, `{"error":"down for maintenance"}`)},
 	{"500", "500 after the effect", "The request arrives and has its effect; the answer says that it failed.",
 		fault.Rule{Action: fault.Replace, Status: http.StatusInternalServerError, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`{"error":"internal"}`)}},
