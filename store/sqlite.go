@@ -17,7 +17,9 @@ import (
 // can lose the last ones on power loss, for example a rotated refresh token
 // whose predecessor is already dead. _dqs=0 turns a mistyped "name" into an
 // error as on PostgreSQL, instead of a string literal.
-const sqliteOptions = "_defensive=1&_dqs=0&_error_rc=1&_busy_timeout=8000&_foreign_keys=1&_synchronous=FULL&_pragma=trusted_schema(0)"
+// temp_store(2) keeps large sorts in memory: a process that serves may have no
+// folder for temporary files.
+const sqliteOptions = "_defensive=1&_dqs=0&_error_rc=1&_busy_timeout=8000&_foreign_keys=1&_synchronous=FULL&_pragma=trusted_schema(0)&_pragma=temp_store(2)"
 
 // Readers look at up to a gigabyte of the file through memory instead of copying
 // pages: with a million rows a lookup takes 1.15 times as long as with a thousand,
