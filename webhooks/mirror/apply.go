@@ -65,7 +65,7 @@ func (m *Mirror) deny(ctx context.Context, l inbox.Lease) error {
 		query, args = query+` AND container = ?`, append(args, l.Object)
 	}
 	changed := false
-	err := m.c.DB.Update(ctx, func(tx *store.Tx) error {
+	err := m.c.DB.UpdateFor(ctx, store.Tenant(l.Tenant), func(tx *store.Tx) error {
 		changed = false
 		var err error
 		if c.Seq, _, err = advance(ctx, tx, l.Lane); err != nil {
@@ -131,7 +131,7 @@ func (m *Mirror) applyObject(ctx context.Context, l inbox.Lease) error {
 		c.Type = Removed
 	}
 	changed := false
-	err = m.c.DB.Update(ctx, func(tx *store.Tx) error {
+	err = m.c.DB.UpdateFor(ctx, store.Tenant(l.Tenant), func(tx *store.Tx) error {
 		changed = false
 		seq, authz, err := advance(ctx, tx, l.Lane)
 		if err != nil {
@@ -150,9 +150,9 @@ func (m *Mirror) applyObject(ctx context.Context, l inbox.Lease) error {
 		case state == OK:
 			changed = !old.found || old.state != OK || old.denied || o.Coarse || o.Version != old.version || conn.AuthzVersion != old.authz
 			err = put(ctx, tx, conn, o, sealed, began, seq)
-		case old.found:
+		default:
 			changed = old.state == OK
-			err = bury(ctx, tx, l.Lane, state, began, seq)
+			err = bury(ctx, tx, l.Lane, state, conn.AuthzVersion, began, seq)
 		}
 		if err == nil && changed {
 			err = m.c.OnChange(ctx, tx, c)
@@ -171,9 +171,12 @@ func (m *Mirror) applyObject(ctx context.Context, l inbox.Lease) error {
 // newer says whether a fetched state may take the place of a row. What is not
 // ahead of the row, although a mark or a tombstone says that it is gone, may come
 // from a replica that lags; it is believed when a second fetch, seconds later,
-// finds it again. What the provider itself called deleted needs a greater order.
+// finds it again. What the provider itself called deleted needs a greater order,
+// where one is known.
 func newer(old row, o Object, l inbox.Lease) bool {
 	switch {
+	case old.version == "": // absent when it was first asked for
+		return l.Attempts > 1
 	case o.Order != old.order:
 		return o.Order > old.order
 	case old.state == Gone:
@@ -221,13 +224,17 @@ func put(ctx context.Context, tx *store.Tx, c connector.Connection, o Object, se
 	return err
 }
 
-// bury leaves the ids, the version and the reason. Seen becomes the sweep that
-// is counted from.
-func bury(ctx context.Context, tx *store.Tx, l inbox.Lane, s State, began time.Time, seq int64) error {
-	_, err := tx.Exec(ctx, `UPDATE mirror_object SET changed_at = CASE WHEN state = 1 THEN ?1 ELSE changed_at END,
-			seen = (SELECT epoch FROM mirror_stream WHERE tenant = ?2 AND connection = ?3),
-			state = ?4, denied = 0, fetched_at = ?1, seq = ?5, access = '[]', data = NULL
-		WHERE tenant = ?2 AND connection = ?3 AND id = ?6`, began.UnixMilli(), l.Tenant, l.Connection, int64(s), seq, l.Object)
+// bury leaves the ids, the reason and, of what was there, the version. Seen becomes
+// the sweep that is counted from.
+func bury(ctx context.Context, tx *store.Tx, l inbox.Lane, s State, authz int64, began time.Time, seq int64) error {
+	_, err := tx.Exec(ctx, `INSERT INTO mirror_object (tenant, connection, id, container, state, denied, version, ord, coarse,
+			updated_at, fetched_at, changed_at, authz, seq, seen, access, data)
+		VALUES (?1, ?2, ?3, '', ?4, 0, '', 0, 0, 0, ?5, ?5, ?6, ?7,
+			(SELECT epoch FROM mirror_stream WHERE tenant = ?1 AND connection = ?2), '[]', NULL)
+		ON CONFLICT (tenant, connection, id) DO UPDATE SET state = excluded.state, denied = 0, fetched_at = excluded.fetched_at,
+			changed_at = CASE WHEN mirror_object.state = 1 THEN excluded.changed_at ELSE mirror_object.changed_at END,
+			seq = excluded.seq, seen = excluded.seen, access = '[]', data = NULL`,
+		l.Tenant, l.Connection, l.Object, int64(s), began.UnixMilli(), authz, seq)
 	return err
 }
 
@@ -246,7 +253,7 @@ func (m *Mirror) applyContainer(ctx context.Context, l inbox.Lease) error {
 		if l.Object != "" {
 			args = append(args, l.Object)
 		}
-		err := m.c.DB.Update(ctx, func(tx *store.Tx) error {
+		err := m.c.DB.UpdateFor(ctx, store.Tenant(l.Tenant), func(tx *store.Tx) error {
 			if _, _, err := advance(ctx, tx, l.Lane); err != nil {
 				return err
 			}

@@ -36,11 +36,11 @@ func TestApply(t *testing.T) {
 			t.Errorf("change %+v", c)
 		}
 		var data []byte
-		must(t, h.db.QueryRow(t.Context(), `SELECT data FROM mirror_object`).Scan(&data))
+		must(t, h.db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT data FROM mirror_object`).Scan(&data))
 		if strings.Contains(string(data), "secret") {
 			t.Error("the data is not sealed")
 		}
-		must(t, h.db.Update(t.Context(), func(tx *store.Tx) error {
+		must(t, h.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 			_, err := tx.Exec(t.Context(), `UPDATE mirror_object SET id = 't2'`)
 			return err
 		}))
@@ -80,7 +80,9 @@ func TestGetServesNoOtherScope(t *testing.T) {
 		if _, ok := h.text("t1"); !ok {
 			t.Error("its own connection does not see it")
 		}
-		must(t, h.m.Forget(t.Context(), h.conn))
+		ended := h.conn
+		ended.AuthzVersion++ // as a disconnect does
+		must(t, h.m.Forget(t.Context(), ended))
 		if _, ok := h.text("t1"); ok {
 			t.Error("a forgotten connection sees it")
 		}
@@ -106,7 +108,7 @@ func TestW17OrderNeverGoesBack(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		var version string
-		must(t, h.db.QueryRow(t.Context(), `SELECT version FROM mirror_object`).Scan(&version))
+		must(t, h.db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT version FROM mirror_object`).Scan(&version))
 		if _, ok := h.text("t1"); ok || version != "7" {
 			t.Errorf("version %s; served although a change waits: %v", version, ok)
 		}
@@ -145,7 +147,7 @@ func TestW37AccessGoesFirst(t *testing.T) {
 		changes, stop := h.m.Watch("acme", "c1", 0)
 		defer stop()
 
-		must(t, h.db.Update(t.Context(), func(tx *store.Tx) error {
+		must(t, h.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 			return h.inbox.Mark(t.Context(), tx, []inbox.Mark{{Lane: ContainerLane(h.conn, "orders"), Removes: true}})
 		}))
 		must(t, h.m.Apply(t.Context(), h.claim()))
@@ -225,7 +227,7 @@ func TestTombstones(t *testing.T) {
 		apply(nil)
 		serves(false)
 		var held int
-		must(t, h.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM mirror_object WHERE data IS NOT NULL OR access <> '[]'`).Scan(&held))
+		must(t, h.db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT COUNT(*) FROM mirror_object WHERE data IS NOT NULL OR access <> '[]'`).Scan(&held))
 		if held > 0 {
 			t.Error("the tombstone holds content")
 		}
@@ -244,7 +246,7 @@ func TestTombstones(t *testing.T) {
 // Guarantee: HOO4
 func TestApplyIsOneTransaction(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		var fail error
 		var seen []Change
 		h := open(t, d, Config{OnChange: func(_ context.Context, _ *store.Tx, c Change) error { seen = append(seen, c); return fail }})

@@ -2,16 +2,19 @@ package mirror
 
 import (
 	"context"
+	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
-	"github.com/drawbridge-dev/drawbridge/webhooks/inbox"
+	"github.com/drawbridge-dev/drawbridge/store"
 )
 
 // What Coverage can say.
 const (
-	Complete = "complete" // all objects, as of the last sweep and everything announced since
-	Partial  = "partial"  // see the reasons
-	Unknown  = "unknown"  // never swept under the present authorization
+	Complete  = connector.CopiesComplete // all objects, as of the last sweep and everything announced since
+	Partial   = connector.CopiesPartial  // see the reasons
+	Unknown   = connector.CopiesUnknown  // never swept under the present authorization
+	None      = "none"                   // nothing was ever to be stored of the connection
+	Forgotten = "forgotten"              // the connection has ended, and nothing is stored any more
 )
 
 // Coverage says how far a connection's mirror can be relied on.
@@ -20,31 +23,40 @@ type Coverage struct {
 	// Reasons are backlog, parked, vanished, sweep_overdue and poll_overdue.
 	Reasons []string `json:"reasons,omitempty"`
 	// Drift counts the changes that lists found and no event had announced.
-	Drift int64 `json:"drift"`
+	Drift    int64      `json:"drift"`
+	SweptAt  *time.Time `json:"swept_at,omitempty"`  // when the last full sweep ended
+	PolledAt *time.Time `json:"polled_at,omitempty"` // when the last poll or sweep did
 }
 
 // Coverage reads it. What is overdue by as much again as its interval counts.
-func (m *Mirror) Coverage(ctx context.Context, c connector.Connection) (Coverage, error) {
-	s, _, err := m.readStream(ctx, c)
-	if err != nil {
+func (m *Mirror) Coverage(ctx context.Context, c connector.Connection) (v Coverage, err error) {
+	err = m.c.DB.ViewFor(ctx, scope(c), func(tx *store.Tx) error {
+		v, err = m.coverage(ctx, tx, c)
+		return err
+	})
+	return v, err
+}
+
+func (m *Mirror) coverage(ctx context.Context, tx *store.Tx, c connector.Connection) (Coverage, error) {
+	s, found, err := readStream(ctx, tx, c)
+	v := Coverage{State: Complete, Drift: s.drift, SweptAt: moment(s.sweptAt), PolledAt: moment(s.polledAt)}
+	switch {
+	case err != nil:
 		return Coverage{}, err
-	}
-	v := Coverage{State: Complete, Drift: s.drift}
-	if s.authz != c.AuthzVersion || s.sweptAt == 0 && !s.alarm {
+	case !found:
+		return Coverage{State: None}, nil
+	case s.forgottenAt > 0 && s.authz >= c.AuthzVersion:
+		v.State = Forgotten
+		return v, nil
+	case s.authz != c.AuthzVersion || s.sweptAt == 0 && !s.alarm:
 		v.State = Unknown
 		return v, nil
 	}
-	now, err := m.c.DB.Now(ctx)
+	now, err := tx.Now(ctx)
 	if err != nil {
 		return Coverage{}, err
 	}
-	f := inbox.LaneFilter{Tenant: string(c.Tenant), Connection: string(c.ID), Limit: 1}
-	waiting, err := m.c.Inbox.Lanes(ctx, f)
-	if err != nil {
-		return Coverage{}, err
-	}
-	f.Parked = true
-	parked, err := m.c.Inbox.Lanes(ctx, f)
+	waiting, parked, err := m.c.Inbox.Behind(ctx, tx, ObjectLane(c, ""))
 	if err != nil {
 		return Coverage{}, err
 	}
@@ -52,8 +64,8 @@ func (m *Mirror) Coverage(ctx context.Context, c connector.Connection) (Coverage
 		holds bool
 		name  string
 	}{
-		{len(waiting) > 0, "backlog"},
-		{len(parked) > 0, "parked"},
+		{waiting, "backlog"},
+		{parked, "parked"},
 		{s.alarm, "vanished"},
 		{now.UnixMilli() > s.sweptAt+2*m.c.SweepEvery.Milliseconds(), "sweep_overdue"},
 		{now.UnixMilli() > s.polledAt+2*m.c.PollEvery.Milliseconds(), "poll_overdue"},
@@ -63,4 +75,12 @@ func (m *Mirror) Coverage(ctx context.Context, c connector.Connection) (Coverage
 		}
 	}
 	return v, nil
+}
+
+func moment(ms int64) *time.Time {
+	if ms == 0 {
+		return nil
+	}
+	t := time.UnixMilli(ms).UTC()
+	return &t
 }

@@ -34,7 +34,8 @@ type provider struct {
 	mu      sync.Mutex
 	clock   time.Time
 	authz   int64
-	gone    bool // the connection
+	gone    bool // the connection gives no credential
+	ended   bool // and never will again
 	objects map[string]thing
 	page    int
 	fetches []string
@@ -76,6 +77,12 @@ func (p *provider) Connection(_ context.Context, tenant connector.TenantID, id c
 		return connector.Connection{}, connector.Fail(connector.CodeConnectionRequired, "")
 	}
 	return connector.Connection{ID: id, Tenant: tenant, Provider: "model", Resources: []string{"orders", "billing"}, AuthzVersion: p.authz}, nil
+}
+
+func (p *provider) Ended(_ context.Context, tenant connector.TenantID, id connector.ConnectionID) (connector.Connection, bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return connector.Connection{ID: id, Tenant: tenant, Provider: "model", AuthzVersion: p.authz}, p.ended, nil
 }
 
 func (p *provider) Fetch(_ context.Context, _ connector.Connection, id string) (Object, State, error) {
@@ -126,7 +133,7 @@ type house struct {
 
 func each(t *testing.T, fn func(t *testing.T, h *house)) {
 	t.Helper()
-	storetest.Each(t, func(t *testing.T, d storetest.Database) { fn(t, open(t, d, Config{})) })
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) { fn(t, open(t, d, Config{})) })
 }
 
 var ring = sync.OnceValue(func() *keys.Ring {
@@ -235,7 +242,7 @@ func (h *house) shows(t interface{ Errorf(string, ...any) }) {
 		}
 	}
 	var live, there int
-	must(h.t, h.db.QueryRow(h.t.Context(), `SELECT COUNT(*) FROM mirror_object WHERE connection = ? AND state = 1 AND denied = 0`, string(h.conn.ID)).Scan(&live))
+	must(h.t, h.db.QueryRowFor(h.t.Context(), store.AllTenants(), `SELECT COUNT(*) FROM mirror_object WHERE connection = ? AND state = 1 AND denied = 0`, string(h.conn.ID)).Scan(&live))
 	for _, o := range h.p.objects {
 		if o.state == OK {
 			there++

@@ -93,6 +93,10 @@ type Page struct {
 type Source interface {
 	// Connection is the connection as it is now, or CONNECTION_REQUIRED.
 	Connection(ctx context.Context, tenant connector.TenantID, id connector.ConnectionID) (connector.Connection, error)
+	// Ended says whether a connection is over for good, disconnected or never there,
+	// and returns it with its last authorization version. One that only has to be
+	// signed in again has not ended.
+	Ended(ctx context.Context, tenant connector.TenantID, id connector.ConnectionID) (connector.Connection, bool, error)
 	Fetch(ctx context.Context, c connector.Connection, id string) (Object, State, error)
 	// List pages through all objects that the connection sees, of every state.
 	List(ctx context.Context, c connector.Connection, q Query) (Page, error)
@@ -150,6 +154,9 @@ func New(c Config) (*Mirror, error) {
 	}
 	return &Mirror{c: c}, nil
 }
+
+// scope is whose rows a connection's statements may meet.
+func scope(c connector.Connection) store.Scope { return store.Tenant(string(c.Tenant)) }
 
 // plain holds for what a TEXT column of both engines takes, and a lane.
 func plain(s string) bool {

@@ -15,14 +15,14 @@ import (
 // whenever it is applied in between: a sweep ends in the provider's state.
 // Guarantee: HOO4, HOO5
 func TestAnyDeliveriesAndASweepEndInTheProvidersState(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		h := open(t, d, Config{})
 		check := 0
 		rapid.Check(t, func(rt *rapid.T) {
 			check++
 			h.conn.ID = connector.ConnectionID(fmt.Sprint("c", check))
 			h.p.objects = map[string]thing{}
-			must(t, h.db.Update(t.Context(), func(tx *store.Tx) error { // what a check that failed has left
+			must(t, h.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error { // what a check that failed has left
 				_, err := tx.Exec(t.Context(), `DELETE FROM webhook_lane`)
 				return err
 			}))

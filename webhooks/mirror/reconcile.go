@@ -68,7 +68,7 @@ func (m *Mirror) Poll(ctx context.Context, c connector.Connection) error {
 		if err != nil {
 			return err
 		}
-		err = m.c.DB.Update(ctx, func(tx *store.Tx) error {
+		err = m.c.DB.UpdateFor(ctx, scope(c), func(tx *store.Tx) error {
 			n, err := tx.Exec(ctx, `UPDATE mirror_stream SET drift = drift + ? WHERE tenant = ? AND connection = ? AND authz = ?`,
 				drift, string(c.Tenant), string(c.ID), c.AuthzVersion)
 			if err == nil && n == 0 {
@@ -87,7 +87,7 @@ func (m *Mirror) Poll(ctx context.Context, c connector.Connection) error {
 		}
 		q.Cursor = page.Next
 	}
-	return m.c.DB.Update(ctx, func(tx *store.Tx) error {
+	return m.c.DB.UpdateFor(ctx, scope(c), func(tx *store.Tx) error {
 		checkpoint := m.behind(clock)
 		_, err := tx.Exec(ctx, `UPDATE mirror_stream SET polled_at = ?1, checkpoint = CASE WHEN checkpoint < ?2 THEN ?2 ELSE checkpoint END
 			WHERE tenant = ?3 AND connection = ?4 AND authz = ?5`, now.UnixMilli(), checkpoint, string(c.Tenant), string(c.ID), c.AuthzVersion)
@@ -153,11 +153,10 @@ const unsettled = time.Minute
 func (m *Mirror) differing(ctx context.Context, c connector.Connection, entries []Entry) (all []inbox.Mark, drift int64, err error) {
 	for _, e := range entries {
 		var r row
-		var coarse bool
-		var updated, fetched int64
-		err := m.c.DB.QueryRow(ctx, `SELECT state, denied, version, authz, coarse, updated_at, fetched_at FROM mirror_object
+		var denied, coarse, updated, fetched int64
+		err := m.c.DB.QueryRowFor(ctx, scope(c), `SELECT state, denied, version, authz, coarse, updated_at, fetched_at FROM mirror_object
 			WHERE tenant = ? AND connection = ? AND id = ?`, string(c.Tenant), string(c.ID), e.ID).
-			Scan(&r.state, &r.denied, &r.version, &r.authz, &coarse, &updated, &fetched)
+			Scan(&r.state, &denied, &r.version, &r.authz, &coarse, &updated, &fetched)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return nil, 0, err
 		}
@@ -166,7 +165,7 @@ func (m *Mirror) differing(ctx context.Context, c connector.Connection, entries 
 		case known && r.state == Gone && r.version == e.Version:
 			continue // a list that lags behind the deletion
 		case known && r.state == OK && r.version == e.Version:
-			if !r.denied && r.authz == c.AuthzVersion && (!coarse || fetched-updated >= unsettled.Milliseconds()) {
+			if denied == 0 && r.authz == c.AuthzVersion && (coarse == 0 || fetched-updated >= unsettled.Milliseconds()) {
 				continue
 			}
 		default:

@@ -19,13 +19,15 @@ const resealPage = 200
 func (m *Mirror) eachSealed(ctx context.Context, see func(sealedRow) error) error {
 	last := sealedRow{}
 	for {
-		rows, err := m.c.DB.Query(ctx, `SELECT tenant, connection, id, substr(data, 1, 64) FROM mirror_object
+		var page []sealedRow
+		err := m.c.DB.EachFor(ctx, store.AllTenants(), func(row store.Scanner) error {
+			var r sealedRow
+			err := row.Scan(&r.tenant, &r.connection, &r.id, &r.head)
+			page = append(page, r)
+			return err
+		}, `SELECT tenant, connection, id, substr(data, 1, 64) FROM mirror_object
 			WHERE state = 1 AND (tenant, connection, id) > (?, ?, ?) ORDER BY tenant, connection, id LIMIT ?`,
 			last.tenant, last.connection, last.id, resealPage)
-		if err != nil {
-			return err
-		}
-		page, err := scanSealed(rows)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -36,18 +38,6 @@ func (m *Mirror) eachSealed(ctx context.Context, see func(sealedRow) error) erro
 		}
 		last = page[len(page)-1]
 	}
-}
-
-func scanSealed(rows *sql.Rows) (page []sealedRow, err error) {
-	defer rows.Close()
-	for rows.Next() {
-		var r sealedRow
-		if err := rows.Scan(&r.tenant, &r.connection, &r.id, &r.head); err != nil {
-			return nil, err
-		}
-		page = append(page, r)
-	}
-	return page, rows.Err()
 }
 
 // EachSealed shows the first 64 bytes of all sealed data, for those who count
@@ -69,7 +59,7 @@ func (m *Mirror) Reseal(ctx context.Context, stale func(head []byte) bool) (chan
 		}
 		var sealed []byte
 		var seq int64
-		err := m.c.DB.QueryRow(ctx, `SELECT data, seq FROM mirror_object WHERE tenant = ? AND connection = ? AND id = ? AND state = 1`,
+		err := m.c.DB.QueryRowFor(ctx, store.Tenant(r.tenant), `SELECT data, seq FROM mirror_object WHERE tenant = ? AND connection = ? AND id = ? AND state = 1`,
 			r.tenant, r.connection, r.id).Scan(&sealed, &seq)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil // an apply was faster
@@ -85,7 +75,7 @@ func (m *Mirror) Reseal(ctx context.Context, stale func(head []byte) bool) (chan
 		if sealed, err = m.c.Sealer.Seal(data, at); err != nil {
 			return err
 		}
-		return m.c.DB.Update(ctx, func(tx *store.Tx) error {
+		return m.c.DB.UpdateFor(ctx, store.Tenant(r.tenant), func(tx *store.Tx) error {
 			n, err := tx.Exec(ctx, `UPDATE mirror_object SET data = ? WHERE tenant = ? AND connection = ? AND id = ? AND seq = ? AND state = 1`,
 				sealed, r.tenant, r.connection, r.id, seq)
 			changed += int(n)

@@ -24,17 +24,27 @@ type stream struct {
 	sweepDue                      bool
 	checkpoint, polledAt, sweptAt int64
 	alarm, accepted               bool
-	drift                         int64
+	drift, forgottenAt            int64
 }
 
-func (m *Mirror) readStream(ctx context.Context, c connector.Connection) (s stream, found bool, err error) {
-	err = m.c.DB.QueryRow(ctx, `SELECT authz, epoch, phase, position, sweep_began, sweep_clock, sweep_due, checkpoint, polled_at, swept_at, alarm, accepted, drift
+func readStream(ctx context.Context, tx *store.Tx, c connector.Connection) (s stream, found bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT authz, epoch, phase, position, sweep_began, sweep_clock, sweep_due, checkpoint, polled_at, swept_at, alarm, accepted, drift,
+			forgotten_at
 		FROM mirror_stream WHERE tenant = ? AND connection = ?`, string(c.Tenant), string(c.ID)).
-		Scan(&s.authz, &s.epoch, &s.phase, &s.position, &s.sweepBegan, &s.sweepClock, &s.sweepDue, &s.checkpoint, &s.polledAt, &s.sweptAt, &s.alarm, &s.accepted, &s.drift)
+		Scan(&s.authz, &s.epoch, &s.phase, &s.position, &s.sweepBegan, &s.sweepClock, &s.sweepDue, &s.checkpoint, &s.polledAt, &s.sweptAt, &s.alarm, &s.accepted,
+			&s.drift, &s.forgottenAt)
 	if errors.Is(err, sql.ErrNoRows) {
 		return stream{}, false, nil
 	}
 	return s, err == nil, err
+}
+
+func (m *Mirror) readStream(ctx context.Context, c connector.Connection) (s stream, found bool, err error) {
+	err = m.c.DB.ViewFor(ctx, scope(c), func(tx *store.Tx) error {
+		s, found, err = readStream(ctx, tx, c)
+		return err
+	})
+	return s, found, err
 }
 
 // stream reads where a connection is. With another authorization than before
@@ -45,13 +55,13 @@ func (m *Mirror) stream(ctx context.Context, c connector.Connection) (stream, er
 	if err != nil || found && s.authz == c.AuthzVersion {
 		return s, err
 	}
-	err = m.c.DB.Update(ctx, func(tx *store.Tx) error {
+	err = m.c.DB.UpdateFor(ctx, scope(c), func(tx *store.Tx) error {
 		_, authz, err := advance(ctx, tx, ObjectLane(c, ""))
 		if err != nil || authz >= c.AuthzVersion {
 			return err
 		}
 		_, err = tx.Exec(ctx, `UPDATE mirror_stream SET authz = ?, phase = 0, position = '', sweep_began = 0, sweep_due = 0,
-				checkpoint = 0, polled_at = 0, swept_at = 0, alarm = 0, accepted = 0
+				checkpoint = 0, polled_at = 0, swept_at = 0, alarm = 0, accepted = 0, forgotten_at = 0
 			WHERE tenant = ? AND connection = ?`, c.AuthzVersion, string(c.Tenant), string(c.ID))
 		return err
 	})
@@ -66,30 +76,31 @@ func (m *Mirror) stream(ctx context.Context, c connector.Connection) (stream, er
 }
 
 // Tick reconciles every connection that Reconcile or an event was ever called
-// for and that is alive. Call it each minute or so; the errors are joined, and
-// one connection's does not keep the others.
+// for and that is alive, and forgets those that have ended. Call it each minute or
+// so; the errors are joined, and one connection's does not keep the others.
 func (m *Mirror) Tick(ctx context.Context) error {
-	rows, err := m.c.DB.Query(ctx, `SELECT tenant, connection FROM mirror_stream ORDER BY polled_at, tenant, connection`)
+	type followed struct {
+		tenant, connection string
+		forgottenAt        int64
+	}
+	var all []followed
+	err := m.c.DB.EachFor(ctx, store.AllTenants(), func(row store.Scanner) error {
+		var f followed
+		err := row.Scan(&f.tenant, &f.connection, &f.forgottenAt)
+		all = append(all, f)
+		return err
+	}, `SELECT tenant, connection, forgotten_at FROM mirror_stream ORDER BY polled_at, tenant, connection`)
 	if err != nil {
 		return err
 	}
-	type name struct{ tenant, connection string }
-	var all []name
-	for rows.Next() {
-		var n name
-		if err = rows.Scan(&n.tenant, &n.connection); err != nil {
-			break
-		}
-		all = append(all, n)
-	}
-	if err := errors.Join(err, rows.Err(), rows.Close()); err != nil {
-		return err
-	}
 	var faults []error
-	for _, n := range all {
-		c, err := m.c.Source.Connection(ctx, connector.TenantID(n.tenant), connector.ConnectionID(n.connection))
-		if err == nil {
+	for _, f := range all {
+		c, err := m.c.Source.Connection(ctx, connector.TenantID(f.tenant), connector.ConnectionID(f.connection))
+		switch code := connector.CodeOf(err); {
+		case err == nil:
 			err = m.Reconcile(ctx, c)
+		case f.forgottenAt == 0 && (code == connector.CodeConnectionRequired || code == connector.CodeNotFound):
+			err = m.forgetEnded(ctx, connector.TenantID(f.tenant), connector.ConnectionID(f.connection))
 		}
 		if code := connector.CodeOf(err); err != nil && code != connector.CodeConnectionRequired && code != connector.CodeNotFound {
 			faults = append(faults, err)
@@ -99,4 +110,13 @@ func (m *Mirror) Tick(ctx context.Context) error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// forgetEnded forgets a connection that does not only want to be signed in again.
+func (m *Mirror) forgetEnded(ctx context.Context, tenant connector.TenantID, id connector.ConnectionID) error {
+	c, ended, err := m.c.Source.Ended(ctx, tenant, id)
+	if err != nil || !ended {
+		return err
+	}
+	return m.Forget(ctx, c)
 }

@@ -61,7 +61,7 @@ func step(ctx context.Context, tx *store.Tx, c connector.Connection, s stream, s
 // abandon gives a sweep up whose list goes round in a circle; the next one comes
 // at its time.
 func (m *Mirror) abandon(ctx context.Context, c connector.Connection, s stream) error {
-	err := m.c.DB.Update(ctx, func(tx *store.Tx) error { return step(ctx, tx, c, s, `phase = 0, position = ''`) })
+	err := m.c.DB.UpdateFor(ctx, scope(c), func(tx *store.Tx) error { return step(ctx, tx, c, s, `phase = 0, position = ''`) })
 	if err == nil || errors.Is(err, errOvertaken) {
 		err = errCircle
 	}
@@ -69,7 +69,7 @@ func (m *Mirror) abandon(ctx context.Context, c connector.Connection, s stream) 
 }
 
 func (m *Mirror) beginSweep(ctx context.Context, c connector.Connection, s stream) error {
-	return m.c.DB.Update(ctx, func(tx *store.Tx) error {
+	return m.c.DB.UpdateFor(ctx, scope(c), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -82,7 +82,7 @@ func (m *Mirror) sweepPage(ctx context.Context, c connector.Connection, s stream
 	page, err := m.list(ctx, c, Query{Cursor: s.position})
 	if connector.CodeOf(err) == connector.CodeCursorInvalid && s.position != "" {
 		// It waited too long. The next one begins at the first page.
-		return errors.Join(err, m.c.DB.Update(ctx, func(tx *store.Tx) error {
+		return errors.Join(err, m.c.DB.UpdateFor(ctx, scope(c), func(tx *store.Tx) error {
 			return step(ctx, tx, c, s, `phase = 0, position = '', sweep_due = 1`)
 		}))
 	}
@@ -104,7 +104,7 @@ func (m *Mirror) sweepPage(ctx context.Context, c connector.Connection, s stream
 	if page.Next == "" {
 		phase = closing
 	}
-	return m.c.DB.Update(ctx, func(tx *store.Tx) error {
+	return m.c.DB.UpdateFor(ctx, scope(c), func(tx *store.Tx) error {
 		if err := step(ctx, tx, c, s, `phase = ?, position = ?, sweep_clock = ?, drift = drift + ?`, phase, page.Next, clock, drift); err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ const unseen = ` FROM mirror_object WHERE tenant = ? AND connection = ? AND stat
 func (m *Mirror) closeSweep(ctx context.Context, c connector.Connection, s stream) (done bool, err error) {
 	args := []any{string(c.Tenant), string(c.ID), s.epoch, s.sweepBegan}
 	vanished := false
-	err = m.c.DB.Update(ctx, func(tx *store.Tx) error {
+	err = m.c.DB.UpdateFor(ctx, scope(c), func(tx *store.Tx) error {
 		done, vanished = false, false
 		var missing, silent, known int
 		// What an event has announced as taken away doesn't alarm anybody.
@@ -184,7 +184,7 @@ func (m *Mirror) endSweep(ctx context.Context, tx *store.Tx, c connector.Connect
 // Accept lets the next sweep ask about however many objects it does not find,
 // and makes it due: a person has looked at an ErrVanished.
 func (m *Mirror) Accept(ctx context.Context, c connector.Connection) error {
-	return m.c.DB.Update(ctx, func(tx *store.Tx) error {
+	return m.c.DB.UpdateFor(ctx, scope(c), func(tx *store.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE mirror_stream SET accepted = 1, sweep_due = 1 WHERE tenant = ? AND connection = ?`, string(c.Tenant), string(c.ID))
 		return err
 	})

@@ -26,17 +26,17 @@ func (h *house) coverage() Coverage {
 func TestSweepRepairs(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, h *house) {
-		if v := h.coverage(); v.State != Unknown {
+		if v := h.coverage(); !cmp.Equal(v, Coverage{State: None}) {
 			t.Errorf("before: %+v", v)
 		}
 		h.fill(10)
 		must(t, h.m.Reconcile(t.Context(), h.conn))
-		if v := h.coverage(); !cmp.Equal(v, Coverage{State: Partial, Reasons: []string{"backlog"}}) {
+		if v := h.coverage(); v.State != Partial || !cmp.Equal(v.Reasons, []string{"backlog"}) || v.SweptAt == nil || v.PolledAt == nil {
 			t.Errorf("before the fetches: %+v", v)
 		}
 		h.drain()
 		h.shows(t)
-		if v := h.coverage(); !cmp.Equal(v, Coverage{State: Complete}) {
+		if v := h.coverage(); v.State != Complete || v.Reasons != nil || v.Drift != 0 {
 			t.Errorf("after: %+v", v)
 		}
 		lists, fetches := len(h.p.lists), len(h.p.fetches)
@@ -223,7 +223,7 @@ func TestSweepCursors(t *testing.T) {
 // Tombstones outlive their time and two sweeps.
 func TestTombstonesExpire(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		h := open(t, d, Config{KeepTombstones: time.Millisecond})
 		h.fill(2)
 		must(t, h.m.Sweep(t.Context(), h.conn))
@@ -232,14 +232,14 @@ func TestTombstonesExpire(t *testing.T) {
 		h.mark(true, "t000")
 		h.drain()
 		rows := func() (n int) {
-			must(t, h.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM mirror_object`).Scan(&n))
+			must(t, h.db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT COUNT(*) FROM mirror_object`).Scan(&n))
 			return n
 		}
 		must(t, h.m.Sweep(t.Context(), h.conn))
 		if rows() != 2 {
 			t.Error("the tombstone is gone after one sweep")
 		}
-		must(t, h.db.Update(t.Context(), func(tx *store.Tx) error { // its time is over, whatever the clock's step
+		must(t, h.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error { // its time is over, whatever the clock's step
 			_, err := tx.Exec(t.Context(), `UPDATE mirror_object SET changed_at = 1 WHERE state = 2`)
 			return err
 		}))
@@ -255,7 +255,7 @@ func TestCoverageNamesWhatIsParked(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		must(t, h.m.Sweep(t.Context(), h.conn))
 		h.mark(false, "t1")
-		must(t, h.db.Update(t.Context(), func(tx *store.Tx) error {
+		must(t, h.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 			_, err := tx.Exec(t.Context(), `UPDATE webhook_lane SET parked_at = 1`)
 			return err
 		}))
