@@ -102,7 +102,8 @@ type Access struct {
 	source   string
 	versions map[string]string
 	missing  []Missing
-	pinned   bool // provenance stays as it is
+	copies   *CopyState // nil: nothing is known to be stored
+	pinned   bool       // provenance stays as it is
 	cut      bool
 }
 

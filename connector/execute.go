@@ -150,7 +150,7 @@ func (x *execution) result(status Status) Result {
 		result.Provenance = &Provenance{
 			Connector: c.ID, Version: c.Version, Provider: c.Provider, ProviderVersion: c.ProviderVersion,
 			RequestID: x.access.request, ObjectVersions: x.access.versions, Source: x.access.source,
-			FetchedAt: x.access.fetched, Limitations: c.Limitations,
+			FetchedAt: x.access.fetched, Limitations: c.Limitations, Copies: x.access.copies,
 		}
 	}
 	return result

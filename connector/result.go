@@ -97,9 +97,11 @@ type Provenance struct {
 	ProviderVersion string            `json:"provider_api_version"`
 	RequestID       string            `json:"provider_request_id,omitempty"`
 	ObjectVersions  map[string]string `json:"object_versions,omitempty"`
-	Source          string            `json:"source,omitempty"` // path at the provider, without a query
+	Source          string            `json:"source,omitempty"` // path at the provider, without a query; or [SourceCopy]
 	FetchedAt       time.Time         `json:"fetched_at"`
 	Limitations     []string          `json:"limitations,omitempty"` // what this provider can't guarantee
+	// Copies is what is stored of what the connection sees; nil: nothing.
+	Copies *CopyState `json:"stored_copies,omitempty"`
 }
 
 // ExitCode is the process exit code for a command that ends with this result:

@@ -78,6 +78,10 @@ func (s source) Connection(ctx context.Context, tenant connector.TenantID, id co
 	return s.h.Credentials.Live(ctx, tenant, id)
 }
 
+func (s source) Ended(ctx context.Context, tenant connector.TenantID, id connector.ConnectionID) (connector.Connection, bool, error) {
+	return s.h.Credentials.Ended(ctx, tenant, id)
+}
+
 func (s source) Fetch(ctx context.Context, c connector.Connection, id string) (mirror.Object, mirror.State, error) {
 	r, ok := s.h.runtimes[c.Provider]
 	if !ok {
@@ -93,7 +97,7 @@ func (s source) Fetch(ctx context.Context, c connector.Connection, id string) (m
 	default:
 		return mirror.Object{}, 0, err
 	}
-	raw, err := json.Marshal(t)
+	raw, err := json.Marshal(stored{tickets.Version, t})
 	if err != nil {
 		return mirror.Object{}, 0, err
 	}

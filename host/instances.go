@@ -40,6 +40,9 @@ type Instance struct {
 	// many at once. Zero: the transport's defaults.
 	Rate        float64 `json:"rate,omitempty"`
 	Concurrency int     `json:"concurrency,omitempty"`
+	// MaxAge is how many seconds ago a stored copy of a ticket may have been fetched
+	// to be returned to a caller who takes one. Zero: every read asks the provider.
+	MaxAge int `json:"copies_max_age_seconds,omitempty"`
 }
 
 // drivers are what an Instance can name: the driver, its authorization server's
@@ -81,6 +84,9 @@ func (i Instance) Check() error {
 	if !ok {
 		return fmt.Errorf("provider %s: there is no driver %q", i.Name, i.Driver)
 	}
+	if i.MaxAge < 0 {
+		return fmt.Errorf("provider %s: a copy's age is negative", i.Name)
+	}
 	if i.ClientID == "" && d.client == "" {
 		return fmt.Errorf("provider %s: which OAuth client is Drawbridge there?", i.Name)
 	}
@@ -101,11 +107,11 @@ func (i Instance) Callback() string {
 	return "/callback/" + url.PathEscape(i.Name)
 }
 
-func (i Instance) connector() (connector.Connector, error) {
+func (i Instance) connector(kept tickets.Copies) (connector.Connector, error) {
 	if err := i.Check(); err != nil {
 		return connector.Connector{}, err
 	}
-	c := tickets.New(drivers[i.Driver].driver)
+	c := tickets.NewWithCopies(drivers[i.Driver].driver, kept)
 	c.Provider = i.Name
 	return c, nil
 }

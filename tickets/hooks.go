@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
 )
@@ -32,11 +33,13 @@ type Subscribing struct {
 	PerProject bool
 }
 
-// A Hook is a subscription at the provider. It has no end.
+// A Hook is a subscription at the provider.
 type Hook struct {
 	ID      string `json:"id"`
 	Project string `json:"project,omitempty"`
 	Address string `json:"address"`
+	// ExpiresAt is when the provider ends it; nil: never.
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	// SigningKey is in the result of the call that made the hook, if the provider
 	// made it. A hook that was found again after a lost answer has none, and is
 	// of no use.
@@ -71,7 +74,7 @@ func NewHooks(d Driver) (connector.Connector, bool) {
 	}
 	how := s.Subscribing()
 	c.Auth.Scopes = append(c.Auth.Scopes, how.Scopes...)
-	c.Operations = []connector.Operation{
+	c.Operations = append([]connector.Operation{
 		connector.Read(connector.Spec{
 			Name: HooksTool, Title: "List webhook subscriptions", Doc: "Lists where the provider posts events to.",
 			Effect: connector.EffectRead, Sensitivity: connector.SensitivitySensitive, Scopes: how.Scopes,
@@ -86,7 +89,7 @@ func NewHooks(d Driver) (connector.Connector, bool) {
 			Name: HookCreateTool, Title: "Subscribe to events", Doc: "Has the provider post events to an address, until somebody removes the subscription there.",
 			Effect: connector.EffectReversible, Sensitivity: connector.SensitivityRestricted, Scopes: how.Scopes,
 		}, subscription(s, how, d.Facts())),
-	}
+	}, upkeep(s, how, d.Facts())...)
 	return c, true
 }
 

@@ -105,7 +105,7 @@ func List(ctx context.Context, r *connector.Runtime, caller connector.Caller, si
 // principal and by the same way as tickets.get: whoever was denied that is
 // denied this.
 func Fetch(ctx context.Context, r *connector.Runtime, caller connector.Caller, id string) (Ticket, error) {
-	return do[Ticket](ctx, r, caller, "tickets.get", getInput{id})
+	return do[Ticket](ctx, r, caller, "tickets.get", getInput{ID: id})
 }
 
 func do[Out, In any](ctx context.Context, r *connector.Runtime, caller connector.Caller, tool string, in In) (Out, error) {

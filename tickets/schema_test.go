@@ -156,7 +156,7 @@ func TestSchemasAreClosedAndFitTheTypes(t *testing.T) {
 	if diff := cmp.Diff([]string{"projects", "query", "state"}, names(read("search.input"))); diff != "" {
 		t.Errorf("search.input (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"id"}, names(read("get.input"))); diff != "" {
+	if diff := cmp.Diff([]string{"id", "max_age_seconds"}, names(read("get.input"))); diff != "" {
 		t.Errorf("get.input (-want +got):\n%s", diff)
 	}
 	for i, want := range tickets.Severities {

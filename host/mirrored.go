@@ -1,0 +1,51 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/tickets"
+	"github.com/drawbridge-dev/drawbridge/webhooks/mirror"
+)
+
+// stored is what the mirror keeps of a ticket. What another version of the
+// connector made may mean something else, and is not served.
+type stored struct {
+	Version string         `json:"version"`
+	Ticket  tickets.Ticket `json:"ticket"`
+}
+
+// copies serves the tickets of one provider that the mirror has. Its faults are
+// logged and cost no more than a request to the provider.
+type copies struct {
+	h    *Host
+	most time.Duration // zero: none are served
+}
+
+func (s copies) Copy(ctx context.Context, c connector.Connection, id string, maxAge time.Duration) (tickets.Ticket, time.Time, bool) {
+	if maxAge = min(maxAge, s.most); maxAge <= 0 {
+		return tickets.Ticket{}, time.Time{}, false
+	}
+	o, fetched, ok, err := s.h.Mirror.Get(ctx, c, id, maxAge)
+	var kept stored
+	if err == nil && ok {
+		err = json.Unmarshal(o.Data, &kept)
+	}
+	if err != nil {
+		s.h.log.WarnContext(ctx, "a stored copy can't be read", "connection", c.ID, slog.Any("err", err))
+		return tickets.Ticket{}, time.Time{}, false
+	}
+	return kept.Ticket, fetched, ok && kept.Version == tickets.Version
+}
+
+func (s copies) State(ctx context.Context, c connector.Connection) (connector.CopyState, bool) {
+	v, err := s.h.Mirror.Coverage(ctx, c)
+	if err != nil {
+		s.h.log.WarnContext(ctx, "the state of stored copies can't be read", "connection", c.ID, slog.Any("err", err))
+		return connector.CopyState{}, false
+	}
+	return connector.CopyState{State: v.State, Reasons: v.Reasons}, v.State != mirror.None && v.State != mirror.Forgotten
+}
