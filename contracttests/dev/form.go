@@ -45,10 +45,11 @@ const (
 	kindJSON   kind = "json"
 )
 
-// longText is the length from which a text gets several lines.
-const longText = 200
-
-const maxDepth = 6
+const (
+	longText  = 300 // characters, from which a text gets several lines
+	longHint  = 40  // a pattern beyond it explains nothing
+	maxGroups = 6   // objects in each other that get fields
+)
 
 // types are the type names without null, and whether null is among them.
 func (n *node) types() (names []string, null bool) {
@@ -81,10 +82,10 @@ func (n *node) kind(depth int) kind {
 	case "integer", "number":
 		return kindNumber
 	case "string":
-		if n.Format == "" && n.Pattern == "" && (n.MaxLength == nil || *n.MaxLength > longText) {
-			return kindText
+		if n.Format != "" || n.MaxLength == nil && n.Pattern != "" || n.MaxLength != nil && *n.MaxLength < longText {
+			return kindLine
 		}
-		return kindLine
+		return kindText
 	case "array":
 		if n.Items != nil {
 			if of, _ := n.Items.types(); len(of) == 1 && (of[0] == "string" || of[0] == "integer" || of[0] == "number") {
@@ -92,7 +93,7 @@ func (n *node) kind(depth int) kind {
 			}
 		}
 	case "object":
-		if len(n.Properties) > 0 && depth < maxDepth {
+		if len(n.Properties) > 0 && depth < maxGroups {
 			return kindGroup
 		}
 	}
@@ -269,7 +270,7 @@ func (n *node) hint() string {
 	if n.Format != "" {
 		add("a %s", n.Format)
 	}
-	if n.Pattern != "" {
+	if n.Pattern != "" && len(n.Pattern) <= longHint {
 		add("fits %s", n.Pattern)
 	}
 	if len(n.Default) > 0 {
