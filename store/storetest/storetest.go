@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -140,7 +141,16 @@ func (d Database) begin(migrations []store.Migrations) {
 		}
 		text, _ = migrated.LoadOrStore(key, whole)
 	}
-	if err := os.WriteFile(path, text.([]byte), 0o600); err != nil {
+	// Linked into place: another process may be making the same file just now, which
+	// must neither be overwritten nor see half of this one.
+	copied := filepath.Join(d.tb.TempDir(), "copy.db")
+	if err := os.WriteFile(copied, text.([]byte), 0o600); err != nil {
+		d.tb.Fatal(err)
+	}
+	if err := os.Link(copied, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		d.tb.Fatal(err)
+	}
+	if err := os.Remove(copied); err != nil {
 		d.tb.Fatal(err)
 	}
 }
