@@ -150,6 +150,42 @@ func TestAbsentAtFirstLeavesATombstone(t *testing.T) {
 	})
 }
 
+// Who narrows a grant is not asked whether that many objects may vanish.
+// Guarantee: HOO5, TIX8
+func TestANarrowerGrantIsNoAlarm(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, h *house) {
+		for i := range 30 {
+			h.p.set(fmt.Sprintf("t%02d", i), thing{text: "x", container: []string{"orders", "billing"}[min(i/5, 1)]})
+		}
+		must(t, h.m.Reconcile(t.Context(), h.conn))
+		h.drain()
+		h.p.resources, h.p.authz = []string{"orders"}, 2
+		h.conn, _ = h.p.Connection(t.Context(), "acme", "c1")
+		must(t, h.m.Reconcile(t.Context(), h.conn))
+		h.drain()
+		must(t, h.m.Reconcile(t.Context(), h.conn))
+		var live, held int64
+		must(t, h.db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT (SELECT COUNT(*) FROM mirror_object WHERE state = 1),
+			(SELECT COUNT(*) FROM mirror_object WHERE data IS NOT NULL)`).Scan(&live, &held))
+		if v := h.coverage(); v.State != Complete || live != 5 || held != 5 {
+			t.Errorf("%+v, %d objects, %d with text", v, live, held)
+		}
+		// The same number of objects without a narrower grant is one.
+		for i := range 25 {
+			h.p.set(fmt.Sprintf("u%02d", i), thing{text: "x", container: "orders"})
+		}
+		must(t, h.m.Sweep(t.Context(), h.conn))
+		h.drain()
+		for i := range 25 {
+			h.p.set(fmt.Sprintf("u%02d", i), thing{state: NoAccess, container: "orders"})
+		}
+		if err := h.m.Sweep(t.Context(), h.conn); !errors.Is(err, ErrVanished) {
+			t.Errorf("a provider that shows less: %v", err)
+		}
+	})
+}
+
 // Guarded by row: a statement without its tenant finds nothing of others.
 func TestTenantsAreGuardedByRow(t *testing.T) {
 	t.Parallel()

@@ -31,17 +31,18 @@ func TestMain(m *testing.M) {
 
 // provider is a model of one: what it has, and what it is asked.
 type provider struct {
-	mu      sync.Mutex
-	clock   time.Time
-	authz   int64
-	gone    bool // the connection gives no credential
-	ended   bool // and never will again
-	objects map[string]thing
-	page    int
-	fetches []string
-	lists   []Query
-	fetch   func(id string) (Object, State, error) // replaces the answer
-	list    func(Query) (Page, error)
+	mu        sync.Mutex
+	clock     time.Time
+	authz     int64
+	resources []string
+	gone      bool // the connection gives no credential
+	ended     bool // and never will again
+	objects   map[string]thing
+	page      int
+	fetches   []string
+	lists     []Query
+	fetch     func(id string) (Object, State, error) // replaces the answer
+	list      func(Query) (Page, error)
 }
 
 type thing struct {
@@ -76,7 +77,7 @@ func (p *provider) Connection(_ context.Context, tenant connector.TenantID, id c
 	if p.gone {
 		return connector.Connection{}, connector.Fail(connector.CodeConnectionRequired, "")
 	}
-	return connector.Connection{ID: id, Tenant: tenant, Provider: "model", Resources: []string{"orders", "billing"}, AuthzVersion: p.authz}, nil
+	return connector.Connection{ID: id, Tenant: tenant, Provider: "model", Resources: p.resources, AuthzVersion: p.authz}, nil
 }
 
 func (p *provider) Ended(_ context.Context, tenant connector.TenantID, id connector.ConnectionID) (connector.Connection, bool, error) {
@@ -109,7 +110,7 @@ func (p *provider) List(_ context.Context, _ connector.Connection, q Query) (Pag
 	}
 	page := Page{Clock: p.clock}
 	for id, t := range p.objects {
-		if t.state == OK && id > q.Cursor && !t.changed.Before(q.Since) {
+		if t.state == OK && slices.Contains(p.resources, t.container) && id > q.Cursor && !t.changed.Before(q.Since) {
 			page.Entries = append(page.Entries, Entry{id, strconv.FormatInt(t.order, 10)})
 		}
 	}
@@ -151,7 +152,7 @@ var ring = sync.OnceValue(func() *keys.Ring {
 func open(t testing.TB, d storetest.Database, c Config) *house {
 	t.Helper()
 	h := &house{t: t, db: d.Open(inbox.Migrations(), Migrations()),
-		p: &provider{clock: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), authz: 1, objects: map[string]thing{}, page: 3}}
+		p: &provider{clock: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), authz: 1, resources: []string{"orders", "billing"}, objects: map[string]thing{}, page: 3}}
 	var err error
 	h.conn, err = h.p.Connection(t.Context(), "acme", "c1")
 	must(t, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/store"
@@ -63,7 +64,10 @@ func (m *Mirror) stream(ctx context.Context, c connector.Connection) (stream, er
 		_, err = tx.Exec(ctx, `UPDATE mirror_stream SET authz = ?, phase = 0, position = '', sweep_began = 0, sweep_due = 0,
 				checkpoint = 0, polled_at = 0, swept_at = 0, alarm = 0, accepted = 0, forgotten_at = 0
 			WHERE tenant = ? AND connection = ?`, c.AuthzVersion, string(c.Tenant), string(c.ID))
-		return err
+		if err != nil {
+			return err
+		}
+		return withdraw(ctx, tx, c)
 	})
 	if err != nil {
 		return s, err
@@ -73,6 +77,21 @@ func (m *Mirror) stream(ctx context.Context, c connector.Connection) (stream, er
 		err = ErrAuthorization // somebody knows a newer one
 	}
 	return s, err
+}
+
+// withdraw hides what is in no resource of a connection any more. Who narrowed the
+// grant meant that, so the next sweep, which finds none of it and has it fetched
+// and buried, is not to take it for a fault.
+func withdraw(ctx context.Context, tx *store.Tx, c connector.Connection) error {
+	query, args := `UPDATE mirror_object SET denied = 1 WHERE tenant = ? AND connection = ? AND state = 1 AND denied = 0`, []any{string(c.Tenant), string(c.ID)}
+	if n := len(c.Resources); n > 0 {
+		query += ` AND container NOT IN (?` + strings.Repeat(", ?", n-1) + `)`
+	}
+	for _, r := range c.Resources {
+		args = append(args, r)
+	}
+	_, err := tx.Exec(ctx, query, args...)
+	return err
 }
 
 // Tick reconciles every connection that Reconcile or an event was ever called
