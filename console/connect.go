@@ -144,6 +144,10 @@ func (c *Console) connectStart(w http.ResponseWriter, r *http.Request, s *sessio
 		c.failConnect(w, r, s, err)
 		return
 	}
+	if wanted.Provider.Key {
+		c.keyPage(w, r, s, wanted)
+		return
+	}
 	request := credentials.BeginRequest{
 		Provider: wanted.Provider.Name, RedirectURI: c.base.String() + wanted.Provider.Callback, Scopes: wanted.names,
 		Resources: projects(r.PostForm.Get("projects")), BrowserKey: s.browserKey(wanted.Provider.Callback),

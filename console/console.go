@@ -40,6 +40,7 @@ func Migrations() store.Migrations {
 type Credentials interface {
 	Begin(context.Context, connector.Caller, credentials.BeginRequest) (credentials.Begun, error)
 	Finish(ctx context.Context, caller connector.Caller, browserKey string, query url.Values, identify credentials.Identify) (connector.Connection, error)
+	Setup(ctx context.Context, caller connector.Caller, r credentials.SetupRequest, identify credentials.Identify) (connector.Connection, error)
 	List(context.Context, connector.Caller) ([]credentials.View, error)
 	Show(context.Context, connector.Caller, connector.ConnectionID) (credentials.View, error)
 	Disconnect(ctx context.Context, caller connector.Caller, id connector.ConnectionID, reason string) (credentials.Steps, error)
@@ -64,6 +65,9 @@ type Provider struct {
 	Host  string // where it is, for people
 	// Scopes are all that may be asked for, with the reason for each.
 	Scopes []Scope
+	// Key: nobody signs in there; a person enters a key or personal token that
+	// was made there (credentials.KindStatic).
+	Key bool
 	// Callback is the path that the provider sends the browser back to:
 	// "/callback/NAME" (also when empty), or "/callback" for one whose
 	// registration has that address. Two providers may share the latter only

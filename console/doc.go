@@ -38,6 +38,11 @@
 // than the one that was asked is foreign, and no code is exchanged (mix-up,
 // RFC 9700 section 4.4), also where a server sends no iss.
 //
+// Where nobody signs in, the button leads to a form for a key or personal token
+// instead. It works once, for ten minutes, in the browser and session that asked for
+// it. The key is sealed before anything is answered, is on no page afterwards, and
+// comes by no other way: what passes a tool's arguments passes a model.
+//
 // # Decisions
 //
 // A browser applies form-action to the whole chain of redirects behind a form, and

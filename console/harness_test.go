@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"html"
 	"io"
 	"net/http"
@@ -50,6 +51,12 @@ type desk struct {
 // configuration of the pages.
 func newDesk(t testing.TB, d storetest.Database, change ...func(*Config)) *desk {
 	t.Helper()
+	return newDeskOf(t, d, func(*host.Instance) {}, func(*host.Config) {}, change...)
+}
+
+// newDeskOf is newDesk with changes to the ticket system and to what is below the pages.
+func newDeskOf(t testing.TB, d storetest.Database, instance func(*host.Instance), below func(*host.Config), change ...func(*Config)) *desk {
+	t.Helper()
 	org, err := sandbox.Start(t.Context(), sandbox.Config{Seed: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -58,11 +65,12 @@ func newDesk(t testing.TB, d storetest.Database, change ...func(*Config)) *desk 
 	if err := org.RegisterClient(sandbox.Client{ID: "pages", RedirectURIs: []string{"http://127.0.0.1/callback/sandbox"}}); err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.Open(t.Context(), host.Config{
-		Data: t.TempDir(), Database: d.URL, Policy: host.Local{}, Consent: host.Local{},
-		Instances: []host.Instance{{Name: "sandbox", Driver: "sandbox", URL: org.URL(), ClientID: "pages", Private: host.Loopback(org.URL()),
-			Scopes: []string{"tickets:read", "tickets:write", "profile:read", "offline_access", "webhooks:manage"}}},
-	})
+	i := host.Instance{Name: "sandbox", Driver: "sandbox", URL: org.URL(), ClientID: "pages", Private: host.Loopback(org.URL()),
+		Scopes: []string{"tickets:read", "tickets:write", "profile:read", "offline_access"}, MoreScopes: []string{"webhooks:manage"}}
+	instance(&i)
+	hosted := host.Config{Data: t.TempDir(), Database: d.URL, Policy: host.Local{}, Consent: host.Local{}, Instances: []host.Instance{i}}
+	below(&hosted)
+	h, err := host.Open(t.Context(), hosted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,10 +286,49 @@ func shows(t testing.TB, a answer, status int, texts ...string) {
 	}
 }
 
+// rows are those of a table, of all tenants, as text.
+func (k *desk) rows(table string) []string {
+	k.t.Helper()
+	var all []string
+	err := k.db.ViewFor(k.t.Context(), store.AllTenants(), func(tx *store.Tx) error {
+		rows, err := tx.Query(k.t.Context(), `SELECT * FROM `+table)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		columns, err := rows.Columns()
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			cells, into := make([]any, len(columns)), make([]any, len(columns))
+			for i := range cells {
+				into[i] = &cells[i]
+			}
+			if err := rows.Scan(into...); err != nil {
+				return err
+			}
+			var row strings.Builder
+			for _, cell := range cells {
+				if b, ok := cell.([]byte); ok {
+					cell = string(b)
+				}
+				fmt.Fprintf(&row, "%v|", cell)
+			}
+			all = append(all, row.String())
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return all
+}
+
 // exec changes the database behind the pages' back.
 func (k *desk) exec(query string, args ...any) {
 	k.t.Helper()
-	err := k.db.Update(k.t.Context(), func(tx *store.Tx) error {
+	err := k.db.UpdateFor(k.t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 		_, err := tx.Exec(context.WithoutCancel(k.t.Context()), query, args...)
 		return err
 	})

@@ -17,12 +17,14 @@ import (
 // try at a provider can fail.
 const (
 	localLinkTTL   = 10 * time.Minute
+	keyFormTTL     = 10 * time.Minute
 	connectLinkTTL = 30 * time.Minute
 )
 
 const (
 	kindSignIn  = "signin"
 	kindConnect = "connect"
+	kindKey     = "key"
 )
 
 // A link is a row of console_link, without its token.
@@ -31,6 +33,7 @@ type link struct {
 	owner    connector.Caller // with the connection to be renewed, if there is one
 	provider string
 	scopes   []string // nil: the usual ones
+	browser  string   // secret of the only browser that may use it; empty: any
 	life     time.Duration
 }
 
@@ -84,7 +87,7 @@ func (c *Console) keepLink(ctx context.Context, l link) (string, error) {
 			return err
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO console_link (token_hash, kind, tenant, principal, provider, scopes, connection, expires_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, hash(token), l.kind, string(l.owner.Tenant), string(l.owner.Principal), l.provider,
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, hash(l.browser+token), l.kind, string(l.owner.Tenant), string(l.owner.Principal), l.provider,
 			string(scopes), string(l.owner.Connection), now.Add(l.life).UnixMilli())
 		return err
 	})

@@ -31,6 +31,7 @@ var routes = []route{
 	{"GET", "/{$}", false, (*Console).home},
 	{"GET", "/connect", false, (*Console).connectPage},
 	{"POST", "/connect", false, (*Console).connectStart},
+	{"POST", "/connect/key", false, (*Console).connectKey},
 	{"GET", "/callback", true, (*Console).callback},
 	{"GET", "/callback/{provider}", true, (*Console).callback},
 	{"GET", "/connections", false, (*Console).connections},

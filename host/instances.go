@@ -27,6 +27,9 @@ type Instance struct {
 	Driver   string `json:"driver"` // sandbox or gitea
 	URL      string `json:"url"`
 	ClientID string `json:"client_id,omitempty"` // empty: the driver's default, if it has one
+	// SignIn is how an account is connected: empty, with OAuth at the provider;
+	// "key", by a key or personal token that a person made there and enters here.
+	SignIn string `json:"sign_in,omitempty"`
 	// Private are address ranges that the URL's host may resolve into. Empty:
 	// public addresses only.
 	Private []string `json:"private,omitempty"`
@@ -36,6 +39,9 @@ type Instance struct {
 	Profile string `json:"profile,omitempty"`
 	// Scopes are asked for instead of the connector's own. Empty: those.
 	Scopes []string `json:"scopes,omitempty"`
+	// MoreScopes may be asked for beside Scopes, by a connection that a call finds
+	// without one of them. Empty: no others can be asked for.
+	MoreScopes []string `json:"more_scopes,omitempty"`
 	// Rate is how many calls a second one connection may make, Concurrency how
 	// many at once. Zero: the transport's defaults.
 	Rate        float64 `json:"rate,omitempty"`
@@ -44,6 +50,9 @@ type Instance struct {
 	// to be returned to a caller who takes one. Zero: every read asks the provider.
 	MaxAge int `json:"copies_max_age_seconds,omitempty"`
 }
+
+// SignInKey is the Instance.SignIn of personal tokens.
+const SignInKey = "key"
 
 // drivers are what an Instance can name: the driver, its authorization server's
 // endpoints below the instance's URL, and how it signs webhooks. The endpoints are
@@ -87,7 +96,10 @@ func (i Instance) Check() error {
 	if i.MaxAge < 0 {
 		return fmt.Errorf("provider %s: a copy's age is negative", i.Name)
 	}
-	if i.ClientID == "" && d.client == "" {
+	if i.SignIn != "" && i.SignIn != SignInKey {
+		return fmt.Errorf("provider %s: sign_in is empty or %q", i.Name, SignInKey)
+	}
+	if i.SignIn == "" && i.ClientID == "" && d.client == "" {
 		return fmt.Errorf("provider %s: which OAuth client is Drawbridge there?", i.Name)
 	}
 	if i.Profile != "" {
@@ -113,6 +125,9 @@ func (i Instance) connector(kept tickets.Copies) (connector.Connector, error) {
 	}
 	c := tickets.NewWithCopies(drivers[i.Driver].driver, kept)
 	c.Provider = i.Name
+	if i.SignIn == SignInKey {
+		c.Auth.Kind = connector.AuthStatic
+	}
 	return c, nil
 }
 
@@ -125,13 +140,16 @@ func (i Instance) inventory() (connector.Connector, bool) {
 
 func (i Instance) provider(c connector.Connector) credentials.Provider {
 	d := drivers[i.Driver]
-	p := credentials.Provider{
-		ID: i.Name, Profile: i.Name, Issuer: i.URL, AuthorizationURL: i.URL + d.authorize, TokenURL: i.URL + d.token,
-		IssAdvertised: d.iss, ClientID: i.ClientID, Method: credentials.AuthNone, Scopes: c.Auth.Scopes,
-	}
+	p := credentials.Provider{ID: i.Name, Profile: i.Name, Issuer: i.URL, Scopes: c.Auth.Scopes, MoreScopes: i.MoreScopes}
 	if len(i.Scopes) > 0 {
 		p.Scopes = i.Scopes
 	}
+	if i.SignIn == SignInKey {
+		p.Kind = credentials.KindStatic
+		return p
+	}
+	p.AuthorizationURL, p.TokenURL, p.IssAdvertised = i.URL+d.authorize, i.URL+d.token, d.iss
+	p.Method, p.ClientID = credentials.AuthNone, i.ClientID
 	if p.ClientID == "" {
 		p.ClientID = d.client
 	}

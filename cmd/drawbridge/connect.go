@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -29,7 +30,7 @@ type connectFlags struct {
 	projects, private             []string
 	scopes                        []string
 	reconnect                     string
-	open, device                  bool
+	open, device, key             bool
 }
 
 func (a *app) connectCommand() *cobra.Command {
@@ -38,10 +39,14 @@ func (a *app) connectCommand() *cobra.Command {
 		Use:   "connect",
 		Short: "Connect an account of a ticket system",
 		Example: `  drawbridge connect --provider sandbox --url http://127.0.0.1:8123 --as acme/alice
-  drawbridge connect --provider gitea --url https://git.example.org --client-id ID --project team/app`,
+  drawbridge connect --provider gitea --url https://git.example.org --client-id ID --project team/app
+  drawbridge connect --provider gitea --url https://git.example.org --key < token`,
 		Long: `Prints a link that starts the provider's own consent page in your browser, and waits
 for it (OAuth with PKCE; the password never passes through Drawbridge). Afterwards the
-account, its scopes and its projects are read from the provider.`,
+account, its scopes and its projects are read from the provider.
+
+With --key nobody signs in: the account's key or personal token is read from standard
+input, never from the command line. The pages of drawbridge serve have a form for it.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.connect(cmd.Context(), f) },
 	}
@@ -56,6 +61,7 @@ account, its scopes and its projects are read from the provider.`,
 	s.StringVar(&f.reconnect, "connection", "", "renew this connection instead of making a new one")
 	s.StringVar(&f.login, "login", "", "USER:PASSWORD, to walk the provider's pages without a browser; for the sandbox and tests only")
 	s.BoolVar(&f.open, "open", false, "also open the link in the default browser")
+	s.BoolVar(&f.key, "key", false, "read a key or personal token from standard input instead; kept for this ticket system")
 	s.BoolVar(&f.device, "device", false, "this machine has no browser: enter a code in one on any other (RFC 8628)")
 	return cmd
 }
@@ -95,6 +101,9 @@ func (a *app) instance(f connectFlags) (host.Instance, error) {
 	if f.clientID != "" {
 		i.ClientID = f.clientID
 	}
+	if f.key {
+		i.SignIn = host.SignInKey
+	}
 	if err := i.Check(); err != nil {
 		return i, usagef("%w (--client-id, --url and --allow-private set it)", err)
 	}
@@ -110,6 +119,9 @@ func (a *app) connect(ctx context.Context, f connectFlags) error {
 		return err
 	}
 	return a.with(ctx, func(h *host.Host, caller connector.Caller) error {
+		if i.SignIn == host.SignInKey {
+			return a.connectKey(ctx, h, caller, f, i)
+		}
 		if f.device {
 			return a.connectDevice(ctx, h, caller, f, i)
 		}
@@ -142,6 +154,32 @@ func (a *app) connect(ctx context.Context, f connectFlags) error {
 		return nil
 	})
 }
+
+// connectKey takes a key from standard input. As an argument, everybody who lists
+// processes would see it.
+func (a *app) connectKey(ctx context.Context, h *host.Host, caller connector.Caller, f connectFlags, i host.Instance) error {
+	runtime, ok := h.Runtime(i.Name)
+	if !ok {
+		return errors.New("the provider is not set up")
+	}
+	text, err := io.ReadAll(io.LimitReader(a.in, maxKey+1))
+	key := credentials.NewSecret(strings.TrimSpace(string(text)))
+	switch {
+	case err != nil:
+		return err
+	case key.IsZero() || len(text) > maxKey:
+		return usagef("%s is connected with a key: give it on standard input, such as drawbridge connect --name %s < FILE", i.Name, i.Name)
+	}
+	conn, err := h.Credentials.Setup(ctx, caller, credentials.SetupRequest{Provider: i.Name, Scopes: f.scopes, Resources: f.projects,
+		Connection: connector.ConnectionID(f.reconnect), Key: key}, runtime.Identify)
+	if err != nil {
+		return err
+	}
+	a.showConnected(conn)
+	return nil
+}
+
+const maxKey = 16 << 10
 
 // connectDevice shows a code, and asks the provider at its pace whether somebody has
 // entered it.

@@ -73,13 +73,13 @@ func connectable(instances []host.Instance, manifests []manifest.Manifest) []con
 		if at < 0 || err != nil {
 			continue
 		}
-		p := console.Provider{Name: i.Name, Title: i.Name, Host: u.Host, Callback: i.Callback()}
+		p := console.Provider{Name: i.Name, Title: i.Name, Host: u.Host, Callback: i.Callback(), Key: i.SignIn == host.SignInKey}
 		m := manifests[at]
 		asked := i.Scopes
 		if len(asked) == 0 {
 			asked = m.Auth.Scopes
 		}
-		for _, scope := range asked {
+		for n, scope := range slices.Concat(asked, i.MoreScopes) {
 			var tools []string
 			for _, c := range m.Capabilities {
 				if slices.Contains(c.Scopes, scope) {
@@ -90,7 +90,7 @@ func connectable(instances []host.Instance, manifests []manifest.Manifest) []con
 			if len(tools) > 0 {
 				reason = "for " + strings.Join(tools, ", ")
 			}
-			p.Scopes = append(p.Scopes, console.Scope{Name: scope, Reason: reason})
+			p.Scopes = append(p.Scopes, console.Scope{Name: scope, Reason: reason, Extra: n >= len(asked)})
 		}
 		all = append(all, p)
 	}
