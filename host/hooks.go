@@ -11,6 +11,7 @@ import (
 	"github.com/drawbridge-dev/drawbridge/webhooks"
 	"github.com/drawbridge-dev/drawbridge/webhooks/inbox"
 	"github.com/drawbridge-dev/drawbridge/webhooks/mirror"
+	"github.com/drawbridge-dev/drawbridge/webhooks/subscriptions"
 )
 
 // openHooks puts the receiver of webhooks, the inbox behind it and the mirror of
@@ -24,12 +25,23 @@ func (h *Host) openHooks(c Config) error {
 	if err != nil {
 		return err
 	}
+	from, proxies, err := senders(c.Instances)
+	if err != nil {
+		return err
+	}
 	decoders := map[string]webhooks.Decoder{}
 	for _, i := range c.Instances {
 		decoders[i.Name], h.schemes[i.Name] = decoder(drivers[i.Driver].driver), drivers[i.Driver].signs
+		if w, ok := ways(drivers[i.Driver].driver); ok {
+			h.ways[i.Name] = w
+		}
 	}
 	h.Webhooks, err = webhooks.New(webhooks.Config{DB: h.DB, Keys: h.Keys, Inbox: box, Connection: h.Credentials.Live, Decoders: decoders,
-		Apply: h.Mirror.Apply, Log: h.log})
+		Apply: h.Mirror.Apply, Senders: from, Proxies: proxies, Log: h.log})
+	if err != nil {
+		return err
+	}
+	h.Subscriptions, err = subscriptions.New(subscriptions.Config{DB: h.DB, Keys: h.Keys, Webhooks: h.Webhooks, Providers: subscribers{h}, Log: h.log})
 	return err
 }
 

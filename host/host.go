@@ -20,9 +20,11 @@ import (
 	"github.com/drawbridge-dev/drawbridge/quotas"
 	"github.com/drawbridge-dev/drawbridge/store"
 	"github.com/drawbridge-dev/drawbridge/telemetry"
+	"github.com/drawbridge-dev/drawbridge/tickets"
 	"github.com/drawbridge-dev/drawbridge/webhooks"
 	"github.com/drawbridge-dev/drawbridge/webhooks/inbox"
 	"github.com/drawbridge-dev/drawbridge/webhooks/mirror"
+	"github.com/drawbridge-dev/drawbridge/webhooks/subscriptions"
 )
 
 // Config says what to open.
@@ -51,6 +53,8 @@ type Host struct {
 	DB          *store.DB
 	Webhooks    *webhooks.Service
 	Mirror      *mirror.Mirror // what connections that have an address for events see
+	// Subscriptions have providers post events to endpoints.
+	Subscriptions *subscriptions.Service
 
 	data      string // folder
 	cooldowns *quotas.Cooldowns
@@ -58,6 +62,9 @@ type Host struct {
 	runtimes  map[string]*connector.Runtime // by provider
 	// inventories list what there is, for reconciliation; no caller sees them.
 	inventories map[string]*connector.Runtime
+	// subscribing makes and lists subscriptions; no caller sees it either.
+	subscribing map[string]*connector.Runtime
+	ways        map[string]subscriptions.Ways
 	schemes     map[string]string // how each provider signs its webhooks
 	manifests   []manifest.Manifest
 	ports       []uint16
@@ -67,7 +74,8 @@ type Host struct {
 // Open opens the database and the key ring, both made when they are not there,
 // and checks every part. The context covers opening only.
 func Open(ctx context.Context, c Config) (*Host, error) {
-	h := &Host{data: c.Data, runtimes: map[string]*connector.Runtime{}, inventories: map[string]*connector.Runtime{}, schemes: map[string]string{}, log: c.Logger}
+	h := &Host{data: c.Data, runtimes: map[string]*connector.Runtime{}, inventories: map[string]*connector.Runtime{},
+		subscribing: map[string]*connector.Runtime{}, ways: map[string]subscriptions.Ways{}, schemes: map[string]string{}, log: c.Logger}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
@@ -87,7 +95,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	}
 	h.DB, err = store.Open(ctx, store.Config{URL: url,
 		Migrations: append([]store.Migrations{credentials.Migrations(), operations.Migrations(), quotas.Migrations(),
-			webhooks.Migrations(), inbox.Migrations(), mirror.Migrations()}, c.Migrations...)})
+			webhooks.Migrations(), inbox.Migrations(), mirror.Migrations(), subscriptions.Migrations()}, c.Migrations...)})
 	if err != nil {
 		return err
 	}
@@ -142,6 +150,13 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 			}
 			h.inventories[name] = r
 		}
+		if mount.subscribing != nil {
+			config.Connectors = []connector.Connector{*mount.subscribing}
+			if r, err = connector.New(config); err != nil {
+				return err
+			}
+			h.subscribing[name] = r
+		}
 	}
 	return h.openHooks(c)
 }
@@ -191,6 +206,9 @@ func (h *Host) Close() error {
 	for _, r := range h.inventories {
 		r.Close()
 	}
+	for _, r := range h.subscribing {
+		r.Close()
+	}
 	var errs []error
 	if h.Credentials != nil {
 		h.Credentials.Close()
@@ -237,8 +255,8 @@ func (h *Host) Providers() []string {
 
 // Tick does the periodic work that is due now: approvals that expired, writes
 // whose process died, look-ups of unknown outcomes, revocations that failed
-// before, sign-ins nobody finished, and reconciling what webhooks announce. It
-// returns how many operations it looked up.
+// before, sign-ins nobody finished, reconciling what webhooks announce, and looking
+// after subscriptions. It returns how many operations it looked up.
 func (h *Host) Tick(ctx context.Context) (looked int, err error) {
 	var errs []error
 	if _, err := h.Ledger.Sweep(ctx); err != nil {
@@ -261,7 +279,7 @@ func (h *Host) Tick(ctx context.Context) (looked int, err error) {
 	_, err = h.Credentials.PumpRevocations(ctx)
 	errs = append(errs, err)
 	_, err = h.Credentials.Prune(ctx)
-	errs = append(errs, err, h.Mirror.Tick(ctx))
+	errs = append(errs, err, h.Mirror.Tick(ctx), h.Subscriptions.Tick(ctx))
 	_, err = h.cooldowns.Sweep(ctx)
 	return looked, errors.Join(append(errs, err)...)
 }
@@ -269,6 +287,9 @@ func (h *Host) Tick(ctx context.Context) (looked int, err error) {
 // Settle looks one unknown operation up at its provider now.
 func (h *Host) Settle(ctx context.Context, rec connector.OperationRecord) (connector.OperationRecord, error) {
 	r, ok := h.runtimes[rec.Provider]
+	if rec.Tool == tickets.HookCreateTool || rec.Tool == tickets.HookRenewTool {
+		r, ok = h.subscribing[rec.Provider]
+	}
 	if !ok {
 		return rec, connector.Fail(connector.CodeConnectionRequired, "the provider of this operation is not set up here")
 	}

@@ -42,6 +42,12 @@ type Instance struct {
 	// MoreScopes may be asked for beside Scopes, by a connection that a call finds
 	// without one of them. Empty: no others can be asked for.
 	MoreScopes []string `json:"more_scopes,omitempty"`
+	// EventsFrom are the address ranges that the provider posts events from, a
+	// second lock beside its signature. Empty: any.
+	EventsFrom []string `json:"events_from,omitempty"`
+	// EventsVia are the address ranges of proxies in front of this server, whose
+	// X-Forwarded-For is believed about the sender of events. Empty: none.
+	EventsVia []string `json:"events_via,omitempty"`
 	// Rate is how many calls a second one connection may make, Concurrency how
 	// many at once. Zero: the transport's defaults.
 	Rate        float64 `json:"rate,omitempty"`

@@ -42,7 +42,7 @@ func (s copies) Copy(ctx context.Context, c connector.Connection, id string, max
 }
 
 func (s copies) State(ctx context.Context, c connector.Connection) (connector.CopyState, bool) {
-	v, err := s.h.Mirror.Coverage(ctx, c)
+	v, err := s.h.Coverage(ctx, c)
 	if err != nil {
 		s.h.log.WarnContext(ctx, "the state of stored copies can't be read", "connection", c.ID, slog.Any("err", err))
 		return connector.CopyState{}, false

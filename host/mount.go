@@ -23,7 +23,8 @@ type Mount struct {
 	// fill.
 	Profile transport.Profile
 
-	inventory *connector.Connector // lists what there is, for reconciliation
+	inventory   *connector.Connector // lists what there is, for reconciliation
+	subscribing *connector.Connector // makes and lists subscriptions
 }
 
 // mounts are the instances and what the caller brings, as one kind.
@@ -40,6 +41,9 @@ func (h *Host) mounts(c Config) ([]Mount, error) {
 		}
 		if list, ok := i.inventory(); ok {
 			m.inventory = &list
+		}
+		if hooks, ok := i.subscribing(); ok {
+			m.subscribing = &hooks
 		}
 		all = append(all, m)
 	}

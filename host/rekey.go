@@ -12,7 +12,7 @@ import (
 // and those of a destroyed key are dead.
 func (h *Host) SealedBy(ctx context.Context) (map[uint32]int, error) {
 	total := map[uint32]int{}
-	for _, count := range []func(context.Context) (map[uint32]int, error){h.Credentials.SealedBy, h.Ledger.SealedBy, h.Webhooks.SealedBy, h.mirrorSealedBy} {
+	for _, count := range []func(context.Context) (map[uint32]int, error){h.Credentials.SealedBy, h.Ledger.SealedBy, h.Webhooks.SealedBy, h.Subscriptions.SealedBy, h.mirrorSealedBy} {
 		part, err := count(ctx)
 		if err != nil {
 			return nil, err
@@ -34,7 +34,8 @@ func (h *Host) Rewrap(ctx context.Context) (int, error) {
 		id, _ := keys.KeyID(head)
 		return id != h.Keys.Primary()
 	})
-	return a + b + c + d, errors.Join(err1, err2, err3, err4)
+	e, err5 := h.Subscriptions.Reseal(ctx)
+	return a + b + c + d + e, errors.Join(err1, err2, err3, err4, err5)
 }
 
 func (h *Host) mirrorSealedBy(ctx context.Context) (map[uint32]int, error) {
