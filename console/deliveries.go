@@ -19,6 +19,12 @@ type Deliveries interface {
 	Replay(ctx context.Context, caller connector.Caller, id string) error
 	// Unpark lets the lane of a parked delivery go on.
 	Unpark(ctx context.Context, caller connector.Caller, id string) error
+
+	// Coverage is of each connection that something is stored of.
+	Coverage(context.Context, connector.Caller) ([]Coverage, error)
+	// Accept lets the next sweep of a connection remove what it does not find,
+	// after one has stopped at how much that was.
+	Accept(ctx context.Context, caller connector.Caller, connection connector.ConnectionID) error
 }
 
 // A Delivery is one event that a provider sent. Texts may be foreign.
@@ -45,7 +51,12 @@ func (c *Console) deliveries(w http.ResponseWriter, r *http.Request, s *session)
 		c.fail(w, r, s, err)
 		return
 	}
-	c.render(w, r, s, http.StatusOK, "deliveries", page{Title: "Deliveries", Command: "drawbridge deliveries"}, all)
+	coverage, err := c.cfg.Deliveries.Coverage(r.Context(), s.caller)
+	if err != nil {
+		c.fail(w, r, s, err)
+		return
+	}
+	c.render(w, r, s, http.StatusOK, "deliveries", page{Title: "Deliveries", Command: "drawbridge deliveries"}, map[string]any{"Deliveries": all, "Coverage": coverage})
 }
 
 func (c *Console) delivery(w http.ResponseWriter, r *http.Request, s *session) {

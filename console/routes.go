@@ -54,6 +54,7 @@ var routes = []route{
 	{"GET", "/deliveries/{id}", false, (*Console).delivery},
 	{"POST", "/deliveries/{id}/replay", false, (*Console).replay},
 	{"POST", "/deliveries/{id}/unpark", false, (*Console).unpark},
+	{"POST", "/deliveries/{id}/accept", false, (*Console).accept},
 
 	{"", "/", false, (*Console).absent},
 }

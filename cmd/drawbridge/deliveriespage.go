@@ -67,6 +67,26 @@ func (p deliveryPages) Unpark(ctx context.Context, c connector.Caller, id string
 	return absentDelivery(p.h.Webhooks.Inbox().Unpark(ctx, string(c.Tenant), id))
 }
 
+func (p deliveryPages) Coverage(ctx context.Context, c connector.Caller) ([]console.Coverage, error) {
+	all, err := followedBy(ctx, p.h, c)
+	if err != nil {
+		return nil, err
+	}
+	shown := make([]console.Coverage, len(all))
+	for i, f := range all {
+		shown[i] = console.Coverage{Connection: f.Connection.ID, Provider: f.Connection.Provider, Account: f.Connection.Account,
+			State: f.State, Reasons: f.Reasons, Drift: f.Drift, Vanished: f.vanished()}
+		if f.SweptAt != nil {
+			shown[i].SweptAt = *f.SweptAt
+		}
+	}
+	return shown, nil
+}
+
+func (p deliveryPages) Accept(ctx context.Context, c connector.Caller, id connector.ConnectionID) error {
+	return acceptVanished(ctx, p.h, c, id)
+}
+
 // own keeps a delivery to whom its connection belongs.
 func (p deliveryPages) own(ctx context.Context, c connector.Caller, connection string) error {
 	if _, err := p.h.Credentials.Show(ctx, c, connector.ConnectionID(connection)); err != nil {

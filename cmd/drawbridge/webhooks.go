@@ -210,7 +210,7 @@ func (a *app) deliveriesCommand() *cobra.Command {
 		}
 		return a.done(map[string]any{"lane": id, "unparked": true}, id+" is fetched again by the server that runs")
 	})
-	cmd.AddCommand(show, replay, unpark)
+	cmd.AddCommand(show, replay, unpark, a.coverageCommand(), a.acceptCommand())
 	return cmd
 }
 
