@@ -135,7 +135,7 @@ func TestKeyIsEnteredOnAPageOnly(t *testing.T) {
 		shows(t, keep(b.post("/connect/key", url.Values{"t": {token}, "key": {secret}})), 410, "This form no longer works", "not used and not kept")
 		// Refused by the provider; another account; what a header can't carry.
 		again := url.Values{"connection": {id}}
-		shows(t, keep(b.post("/connect/key", url.Values{"t": {b.keyForm(again)}, "key": {"pat_CANARY-that-nobody-made"}})), 409, "The provider does not accept this key")
+		shows(t, keep(b.post("/connect/key", url.Values{"t": {b.keyForm(again)}, "key": {"pat_CANARY-that-nobody-made"}})), 401, "The provider does not accept this key")
 		bobs := k.personalToken("bob")
 		shows(t, keep(b.post("/connect/key", url.Values{"t": {b.keyForm(again)}, "key": {bobs}})), 409, "This is the key of another account", "bob")
 		shows(t, keep(b.post("/connect/key", url.Values{"t": {b.keyForm(again)}, "key": {"pat_CANARY\r\nX-Evil: 1"}})), 400, "could not be connected")

@@ -85,7 +85,7 @@ func (h *Host) Backup(ctx context.Context, w io.Writer) (Backup, error) {
 // BackupKeys writes the keys that open a backup. Whoever has both has every token.
 func (h *Host) BackupKeys(ctx context.Context, w io.Writer) (Backup, error) {
 	if _, err := os.Stat(filepath.Join(h.data, keysFile)); err != nil {
-		return Backup{}, fmt.Errorf("the keys are not in the data folder: %w", err)
+		return Backup{}, fmt.Errorf("the keys are not in the data folder; keep them where they come from: %w", err)
 	}
 	var ids []uint32
 	for _, k := range h.Keys.Keys() {

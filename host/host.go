@@ -34,6 +34,7 @@ type Config struct {
 	Instances []Instance
 	Mounts    []Mount              // connectors of the caller's own
 	Profiles  profiles.File        // the administrator's, which instances may name
+	Keys      *keys.Ring           // nil: the one in Data, made when it is not there
 	Policy    connector.Policy     // required
 	Consent   connector.Consent    // required
 	Logger    *slog.Logger         // nil discards
@@ -99,8 +100,10 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
-	if h.Keys, err = keys.OpenFile(filepath.Join(c.Data, keysFile)); err != nil {
-		return err
+	if h.Keys = c.Keys; h.Keys == nil {
+		if h.Keys, err = keys.OpenFile(filepath.Join(c.Data, keysFile)); err != nil {
+			return err
+		}
 	}
 	if h.Signer, err = keys.OpenSigner(filepath.Join(c.Data, signingFile)); err != nil {
 		return err

@@ -2,7 +2,11 @@ package keys
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -22,13 +26,36 @@ const kmsPatience = 10 * time.Second
 // process has changed the file, and for each change of the ring; sealing and
 // opening go on while it is away. A file that is not wrapped does not open.
 //
-// A ring that lies in a plain file moves by writing what Wrap makes of Export
-// to a new file, for its owner only.
+// Ring.CopyTo moves a ring that lies elsewhere.
 func OpenWrapped(path string, kms KMS) (*Ring, error) {
 	if kms == nil {
 		return nil, fmt.Errorf("keys: no key management service")
 	}
 	return open(path, kms)
+}
+
+// CopyTo writes the ring to a file that is not there yet, wrapped by the KMS unless
+// that is nil, and readable for its owner only. The ring itself stays where it was.
+func (r *Ring) CopyTo(path string, kms KMS) error {
+	set := r.current.Load()
+	if set == nil {
+		return fmt.Errorf("keys: copy: %w", ErrKeyUnavailable)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	unlock, err := lockFile(path + ".lock")
+	if err != nil {
+		return fmt.Errorf("keys: lock the key file: %w", err)
+	}
+	defer unlock()
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("keys: %s is there already, and may be all that opens something", path)
+	}
+	if err := set.save(path, kms); err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	return nil
 }
 
 func wrap(kms KMS, text []byte) ([]byte, error) {

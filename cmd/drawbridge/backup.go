@@ -90,7 +90,11 @@ connection whose token was renewed since has to be made again.`,
 				if len(args) > 0 {
 					return usagef("a file is for SQLite; PostgreSQL is restored by its own tools")
 				}
-				unknown, err := host.RestoredDatabase(cmd.Context(), host.Config{Data: a.data, Database: a.database, Policy: host.Local{}, Consent: host.Local{},
+				ring, err := a.ring()
+				if err != nil {
+					return err
+				}
+				unknown, err := host.RestoredDatabase(cmd.Context(), host.Config{Data: a.data, Database: a.database, Keys: ring, Policy: host.Local{}, Consent: host.Local{},
 					Migrations: []store.Migrations{console.Migrations(), mcpexpose.Migrations()}})
 				return a.restored(host.Restored{Unknown: unknown}, err)
 			}

@@ -46,13 +46,23 @@ func (a *app) confine(h *host.Host, f confineFlags, files []string, urls ...stri
 	if path := strings.TrimPrefix(a.database, "sqlite:"); path != "" && !strings.Contains(path, "://") {
 		rules.Write = append(rules.Write, filepath.Dir(path))
 	}
+	source, err := a.keySource(a.keys)
+	if err != nil {
+		return err
+	}
+	if source.file != "" && filepath.Dir(source.file) != filepath.Clean(a.data) {
+		rules.Write = append(rules.Write, filepath.Dir(source.file)) // the ring is replaced and locked beside its file
+	}
+	if token := os.Getenv(vaultTokenFileVariable); source.vault != "" && token != "" {
+		rules.Read = append(rules.Read, filepath.Dir(token)) // an agent replaces the file
+	}
 	for _, p := range f.ports {
 		if p == 0 || p > 65535 {
 			return usagef("%d is not a TCP port", p)
 		}
 		rules.Connect = append(rules.Connect, uint16(p))
 	}
-	for _, raw := range append(urls, a.database) {
+	for _, raw := range append(urls, a.database, source.vault) {
 		if port, ok := portOf(raw); ok {
 			rules.Connect = append(rules.Connect, port)
 		}

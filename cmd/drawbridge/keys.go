@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -19,19 +20,29 @@ func (a *app) keysCommand() *cobra.Command {
 		Long: `Turning a key over needs no downtime: add a key, promote it once every process has
 seen it (they re-read the file), rewrap what the old key sealed, and rewrap again a
 little later until it seals nothing; then disable the old key, and destroy it when no
-backup needs it any more.`,
+backup needs it any more.
+
+The ring comes from where --keys or DRAWBRIDGE_KEYS says:
+  file:PATH                     a file for its owner only; keys.json in the data folder when left out
+  env:NAME                      the text in an environment variable, such as env:DRAWBRIDGE_KEYRING;
+                                a command that changes the ring prints its new text
+  vault:https://HOST/MOUNT/KEY  keys.wrapped in the data folder, wrapped by the transit engine of
+                                HashiCorp Vault; token in DRAWBRIDGE_VAULT_TOKEN_FILE or
+                                DRAWBRIDGE_VAULT_TOKEN, namespace in DRAWBRIDGE_VAULT_NAMESPACE`,
 		RunE: a.listKeys,
 	}
 	list := &cobra.Command{Use: "list", Short: "List the keys and how much each one seals", Args: exactly(), Example: "  drawbridge keys list", RunE: a.listKeys}
 	add := &cobra.Command{Use: "add", Short: "Make a key that does not seal yet", Args: exactly(), Example: "  drawbridge keys add",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.with(cmd.Context(), func(h *host.Host, _ connector.Caller) error {
-				_, err := h.Keys.Add()
-				return err
+				if _, err := h.Keys.Add(); err != nil {
+					return err
+				}
+				return a.changedKeys(cmd.Context(), h)
 			}); err != nil {
 				return err
 			}
-			return a.listKeys(cmd, args)
+			return nil
 		}}
 	rewrap := &cobra.Command{Use: "rewrap", Short: "Seal everything with the primary key, beside running calls", Args: exactly(), Example: "  drawbridge keys rewrap",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,7 +55,24 @@ backup needs it any more.`,
 			}
 			return a.listKeys(cmd, args)
 		}}
-	cmd.AddCommand(list, add, rewrap,
+	generate := &cobra.Command{Use: "generate", Short: "Print a new ring for an environment secret", Args: exactly(), Example: "  drawbridge keys generate > keyring.secret",
+		RunE: func(*cobra.Command, []string) error {
+			text, err := keys.Generate()
+			if err == nil {
+				fmt.Fprintln(a.out, text)
+			}
+			return err
+		}}
+	move := &cobra.Command{Use: "move TO", Short: "Copy the ring to where another --keys setting says", Args: exactly("TO"),
+		Example: "  drawbridge keys move vault:https://vault.example.org/transit/drawbridge",
+		RunE: func(_ *cobra.Command, args []string) error {
+			r, err := a.ring()
+			if err != nil {
+				return err
+			}
+			return a.moveKeys(r, args[0])
+		}}
+	cmd.AddCommand(list, add, rewrap, generate, move,
 		a.keyCommand("promote", "Seal with this key from now on", func(_ context.Context, h *host.Host, id uint32) error { return h.Keys.Promote(id) }),
 		a.keyCommand("disable", "Stop opening with this key", func(_ context.Context, h *host.Host, id uint32) error { return h.Keys.Disable(id) }),
 		a.keyCommand("enable", "Open with this key again", func(_ context.Context, h *host.Host, id uint32) error { return h.Keys.Enable(id) }))
@@ -70,34 +98,48 @@ func (a *app) keyCommand(verb, short string, do func(context.Context, *host.Host
 				return usagef("a key id is a number; drawbridge keys lists them")
 			}
 			if err := a.with(cmd.Context(), func(h *host.Host, _ connector.Caller) error {
-				return do(cmd.Context(), h, uint32(id))
+				if err := do(cmd.Context(), h, uint32(id)); err != nil {
+					return err
+				}
+				return a.changedKeys(cmd.Context(), h)
 			}); err != nil {
 				return err
 			}
-			return a.listKeys(cmd, nil)
+			return nil
 		},
 	}
 }
 
+// changedKeys shows the ring after a change. One that came from the environment is
+// kept by nobody but the caller.
+func (a *app) changedKeys(ctx context.Context, h *host.Host) error {
+	if s, err := a.keySource(a.keys); err != nil || s.variable != "" {
+		return errors.Join(err, a.exportKeys(h.Keys, s.variable))
+	}
+	return a.showKeys(ctx, h)
+}
+
 func (a *app) listKeys(cmd *cobra.Command, _ []string) error {
-	return a.with(cmd.Context(), func(h *host.Host, _ connector.Caller) error {
-		used, err := h.SealedBy(cmd.Context())
-		if err != nil {
-			return err
+	return a.with(cmd.Context(), func(h *host.Host, _ connector.Caller) error { return a.showKeys(cmd.Context(), h) })
+}
+
+func (a *app) showKeys(ctx context.Context, h *host.Host) error {
+	used, err := h.SealedBy(ctx)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"KEY", "STATUS", "PRIMARY", "SEALS"}}
+	for _, k := range h.Keys.Keys() {
+		if a.json {
+			a.printJSON(struct {
+				keys.KeyInfo
+				Seals int `json:"seals"`
+			}{k, used[k.ID]})
 		}
-		rows := [][]string{{"KEY", "STATUS", "PRIMARY", "SEALS"}}
-		for _, k := range h.Keys.Keys() {
-			if a.json {
-				a.printJSON(struct {
-					keys.KeyInfo
-					Seals int `json:"seals"`
-				}{k, used[k.ID]})
-			}
-			rows = append(rows, []string{fmt.Sprint(k.ID), fmt.Sprint(k.Status), map[bool]string{true: "yes", false: "-"}[k.Primary], fmt.Sprint(used[k.ID])})
-		}
-		if !a.json {
-			table(a.out, rows)
-		}
-		return nil
-	})
+		rows = append(rows, []string{fmt.Sprint(k.ID), fmt.Sprint(k.Status), map[bool]string{true: "yes", false: "-"}[k.Primary], fmt.Sprint(used[k.ID])})
+	}
+	if !a.json {
+		table(a.out, rows)
+	}
+	return nil
 }

@@ -41,6 +41,7 @@ type app struct {
 	out, err io.Writer
 	data     string
 	database string
+	keys     string // where the key ring comes from
 	as       string
 	json     bool
 	logger   *slog.Logger // nil: commands of one moment log nothing
@@ -100,11 +101,12 @@ Read on in the README, or with --help behind any command.`,
 	f := root.PersistentFlags()
 	f.StringVar(&a.data, "data", defaultData(), "folder of the database, the key ring and the list of providers")
 	f.StringVar(&a.database, "database", "", "database URL (postgres://...); SQLite in the data folder when empty")
+	f.StringVar(&a.keys, "keys", os.Getenv(keysVariable), "where the key ring comes from: file:PATH, env:NAME or vault:URL (drawbridge keys --help); keys.json in the data folder when empty, or what "+keysVariable+" says")
 	f.StringVar(&a.as, "as", defaultPrincipal(), "who acts, as TENANT/USER")
 	f.BoolVar(&a.json, "json", false, "print JSON and nothing else")
 	root.AddCommand(a.demoCommand(), a.sandboxCommand(), a.connectCommand(), a.connectionsCommand(), a.callCommand(),
 		a.toolsCommand(), a.approvalsCommand(), a.operationsCommand(), a.receiptsCommand(),
-		a.auditCommand(), a.keysCommand(), a.backupCommand(), a.restoreCommand(), a.serveCommand(), a.mcpCommand(),
+		a.auditCommand(), a.keysCommand(), a.backupCommand(), a.restoreCommand(), a.releaseCommand(), a.serveCommand(), a.mcpCommand(),
 		a.endpointsCommand(), a.deliveriesCommand(), a.profilesCommand(), a.doctorCommand(),
 		a.newCommand(), a.lintCommand(), a.contractCommand(), a.devCommand(), a.surfaceCommand(), a.recordCommand(), a.replayCommand())
 	return root
@@ -158,8 +160,12 @@ func (a *app) open(ctx context.Context) (*host.Host, connector.Caller, error) {
 	if err != nil {
 		return nil, caller, err
 	}
+	ring, err := a.ring()
+	if err != nil {
+		return nil, caller, err
+	}
 	h, err := host.Open(ctx, host.Config{
-		Data: a.data, Database: a.database, Instances: instances, Profiles: profiles, Policy: host.Local{}, Consent: host.Local{},
+		Data: a.data, Database: a.database, Instances: instances, Profiles: profiles, Keys: ring, Policy: host.Local{}, Consent: host.Local{},
 		Logger: a.logger, Migrations: []store.Migrations{console.Migrations(), mcpexpose.Migrations()},
 	})
 	return h, caller, err

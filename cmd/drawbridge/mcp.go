@@ -215,6 +215,9 @@ func (a *app) installHintsCommand() *cobra.Command {
 			if a.database != "" {
 				args = append(args, "--database", a.database)
 			}
+			if a.keys != "" {
+				args = append(args, "--keys", a.keys)
+			}
 			stdio := map[string]any{"command": self, "args": args}
 			web := map[string]any{"type": "http", "url": url, "headers": map[string]string{"Authorization": "Bearer ${DRAWBRIDGE_MCP_TOKEN}"}}
 			if a.json {
