@@ -4,7 +4,7 @@ FIGURES := go run ./bench/figures
 
 # Every target exits non-zero when it falls short. Figures come last, each on a
 # line that begins with "figure:".
-.PHONY: test check race lint postgres gitea bench flood refresh-harness crash-matrix storm demo image browser conformance kill docker guide senders contract
+.PHONY: test check race lint postgres gitea bench flood refresh-harness crash-matrix storm demo image browser conformance kill docker guide senders contract release
 
 test:            ## what the README names: needs only Go
 	go test ./...
@@ -49,6 +49,13 @@ image:           ## the binary in an image FROM scratch, for the Docker engine t
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o "$$context/drawbridge" ./cmd/drawbridge && \
 	cp /etc/ssl/certs/ca-certificates.crt "$$context/" && docker build -q -t drawbridge:dev -f Dockerfile "$$context"
 	docker run --rm --network none --read-only --tmpfs /tmp drawbridge:dev demo
+
+release:         ## the binary in dist/, and beside it what it is and what was shown
+	rm -rf dist && mkdir -p dist
+	CGO_ENABLED=0 go build -trimpath -o dist/drawbridge ./cmd/drawbridge
+	dist/drawbridge contract --provider sandbox --report dist/evidence > /dev/null
+	dist/drawbridge release --evidence dist/evidence --json > dist/drawbridge.release.json
+	dist/drawbridge release --evidence dist/evidence | tail -n 1
 
 browser:         ## people at the pages, in a real Chromium
 	.ci/chromium env CI_REQUIRE_CHROMIUM=1 go test -count=1 -v ./contracttests/browser | $(FIGURES)

@@ -24,6 +24,7 @@ var mayImport = []struct {
 	{"store/storetest", []string{"store"}},
 	{"keys", nil},
 	{"confine", nil},
+	{"docs", nil},
 	{"connector/internal/schema", nil},
 	{"connector", []string{"connector/internal/schema"}},
 	{"connector/internal/strictjson", nil},

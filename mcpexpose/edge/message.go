@@ -24,6 +24,9 @@ const modernEra = "2026-07-28"
 // older are the versions of the handshake that are spoken.
 var older = []string{"2025-11-25", "2025-06-18", "2025-03-26"}
 
+// Versions are those of the protocol that pass the door, the newest first.
+func Versions() []string { return append([]string{modernEra}, older...) }
+
 // JSON-RPC error codes (MCP 2026-07-28).
 const (
 	invalidRequest     = -32600
