@@ -169,7 +169,7 @@ func (Driver) FindCreated(ctx context.Context, a *connector.Access, id connector
 	if t := a.Dispatched(); !t.IsZero() {
 		query.Set("since", t.Add(-skew).UTC().Format(time.RFC3339))
 	}
-	seen, first := 0, -1
+	seen, first := map[int64]bool{}, -1
 	for page := 1; page <= maxPages; page++ {
 		query.Set("page", strconv.Itoa(page))
 		items, total, err := listPage(ctx, a, d.Project, query)
@@ -179,7 +179,9 @@ func (Driver) FindCreated(ctx context.Context, a *connector.Access, id connector
 		if first < 0 {
 			first = total
 		}
+		before := len(seen)
 		for _, w := range items {
+			seen[w.Number] = true // a page that comes twice has shown nothing more
 			// The mark is readable, so anyone could copy it into an issue of
 			// their own: only an issue of our account counts.
 			ours := w.User != nil && strconv.FormatInt(w.User.ID, 10) == a.Connection().Account.Subject
@@ -188,13 +190,13 @@ func (Driver) FindCreated(ctx context.Context, a *connector.Access, id connector
 			}
 		}
 		// A list that moved while it was read has holes.
-		if seen += len(items); total != first {
+		if total != first {
 			break
 		}
-		if seen >= total {
+		if len(seen) >= total {
 			return tickets.Ticket{}, connector.FoundNo, nil
 		}
-		if len(items) == 0 {
+		if len(seen) == before {
 			break
 		}
 	}

@@ -180,6 +180,8 @@ func TestCreateLostAnswerIsFoundByItsMark(t *testing.T) {
 				}
 				return false
 			}, connector.StateUnknown, cannotTell},
+		{"first page comes again and again", 2, true, func(f *fixture, _ string) { other(f); other(f); other(f) },
+			func(_ *fixture, _ http.ResponseWriter, q *http.Request) bool { alwaysFirst(q); return false }, connector.StateUnknown, cannotTell},
 		{"list ends before its total", 50, false, func(f *fixture, _ string) { other(f) },
 			func(f *fixture, w http.ResponseWriter, q *http.Request) bool {
 				w.Header().Set("X-Total-Count", "90")

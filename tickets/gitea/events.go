@@ -60,7 +60,7 @@ func (Driver) Sweep(ctx context.Context, a *connector.Access, q tickets.SweepQue
 		return page, connector.Fail(connector.CodeCursorInvalid, "")
 	}
 	if at.repo == "" {
-		at = position{repo: repos[0], page: 1}
+		at = first(repos[0])
 	}
 	i := slices.Index(repos, at.repo)
 	if i < 0 {
@@ -79,6 +79,8 @@ func (Driver) Sweep(ctx context.Context, a *connector.Access, q tickets.SweepQue
 		return page, err
 	case items == nil:
 		return page, connector.Fail(connector.CodeProviderContract, "the list is null")
+	case at.repeats(items):
+		return page, connector.Fail(connector.CodeProviderContract, "the list repeats a page")
 	default:
 		page.Clock, _ = http.ParseTime(resp.Header.Get("Date"))
 	}
@@ -91,9 +93,9 @@ func (Driver) Sweep(ctx context.Context, a *connector.Access, q tickets.SweepQue
 	// Only an empty page is an end: a page may be smaller than asked for.
 	switch {
 	case len(items) > 0:
-		page.Next = position{repo: at.repo, page: at.page + 1}.String()
+		page.Next = at.next(items, 0).String()
 	case i+1 < len(repos):
-		page.Next = position{repo: repos[i+1], page: 1}.String()
+		page.Next = first(repos[i+1]).String()
 	}
 	return page, nil
 }

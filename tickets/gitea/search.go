@@ -2,6 +2,9 @@ package gitea
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"net/url"
 	"slices"
 	"strconv"
@@ -25,7 +28,7 @@ func (Driver) Search(ctx context.Context, a *connector.Access, q tickets.Query, 
 		return page, connector.Fail(connector.CodeCursorInvalid, "")
 	}
 	if at.repo == "" {
-		at = position{repo: repos[0], page: 1}
+		at = first(repos[0])
 	}
 	for range reposPerCall {
 		i := slices.Index(repos, at.repo)
@@ -48,6 +51,11 @@ func (Driver) Search(ctx context.Context, a *connector.Access, q tickets.Query, 
 		if at.page > 1 && total != at.total {
 			page.Missing = append(page.Missing, connector.Missing{What: "items", Reason: "changed_while_paging"})
 		}
+		if at.repeats(items) && total == at.total {
+			// Counting on would call a list complete of which one page was seen.
+			page.Missing = append(page.Missing, connector.Missing{What: "items", Reason: "cursor_stuck"})
+			return page, nil
+		}
 		page.Fetched += len(items)
 		for _, w := range items {
 			if w.PullRequest == nil {
@@ -57,9 +65,9 @@ func (Driver) Search(ctx context.Context, a *connector.Access, q tickets.Query, 
 		// What was seen is counted, not computed: a page may be smaller than asked for.
 		switch seen := at.seen + len(items); {
 		case len(items) > 0 && seen < total:
-			at = position{at.repo, at.page + 1, total, seen}
+			at = at.next(items, total)
 		case i+1 < len(repos):
-			at = position{repo: repos[i+1], page: 1}
+			at = first(repos[i+1])
 		default:
 			if len(repos) == 1 && at.page == 1 {
 				page.Total = &total
@@ -89,30 +97,53 @@ func listPage(ctx context.Context, a *connector.Access, repo string, query url.V
 	return items, total, nil
 }
 
-// position is "page total seen repository".
+// position is "page total seen before repository".
 type position struct {
-	repo  string
-	page  int
-	total int // of the repository on the page before
-	seen  int // items on all its pages before
+	repo   string
+	page   int
+	total  int    // of the repository on the page before
+	seen   int    // items on all its pages before
+	before string // digest of the page before; "-" on the first
 }
 
 func (p position) String() string {
-	return strconv.Itoa(p.page) + " " + strconv.Itoa(p.total) + " " + strconv.Itoa(p.seen) + " " + p.repo
+	return strings.Join([]string{strconv.Itoa(p.page), strconv.Itoa(p.total), strconv.Itoa(p.seen), p.before, p.repo}, " ")
+}
+
+// first is where a repository begins.
+func first(repo string) position { return position{repo: repo, page: 1, before: "-"} }
+
+func (p position) next(items []wireIssue, total int) position {
+	return position{p.repo, p.page + 1, total, p.seen + len(items), pageDigest(items)}
+}
+
+// repeats says whether the page at p is the one before it again. Pages have
+// numbers, so a server that takes no notice of them is never seen to be at the
+// same position.
+func (p position) repeats(items []wireIssue) bool {
+	return len(items) > 0 && p.before == pageDigest(items)
+}
+
+func pageDigest(items []wireIssue) string {
+	h := sha256.New()
+	for _, w := range items {
+		_ = binary.Write(h, binary.BigEndian, w.Number)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 func parsePosition(s string) (position, bool) {
 	if s == "" {
 		return position{}, true
 	}
-	parts := strings.SplitN(s, " ", 4)
-	if len(parts) != 4 {
+	parts := strings.SplitN(s, " ", 5)
+	if len(parts) != 5 {
 		return position{}, false
 	}
 	page, err1 := strconv.Atoi(parts[0])
 	total, err2 := strconv.Atoi(parts[1])
 	seen, err3 := strconv.Atoi(parts[2])
-	p := position{parts[3], page, total, seen}
+	p := position{parts[4], page, total, seen, parts[3]}
 	if err1 != nil || err2 != nil || err3 != nil || page < 1 || total < 0 || seen < 0 || p.repo == "" {
 		return position{}, false
 	}

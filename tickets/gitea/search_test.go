@@ -153,6 +153,32 @@ func TestSearchSaysThatTheListChanged(t *testing.T) {
 	}
 }
 
+// alwaysFirst is a server that takes no notice of page numbers.
+func alwaysFirst(q *http.Request) {
+	v := q.URL.Query()
+	v.Set("page", "1")
+	q.URL.RawQuery = v.Encode()
+}
+
+// D3: a page that comes twice ends the walk, and it does not count as the rest.
+// Guarantee: RUN4, TIX7
+func TestSearchOfAPageThatRepeats(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "ana/a")
+	for range 5 {
+		f.add("ana/a", nil)
+	}
+	f.change(func() {
+		f.before = func(_ http.ResponseWriter, q *http.Request) bool { alwaysFirst(q); return false }
+	})
+	c := connect(t, f)
+	first, _ := c.search(search{Query: "Issue", PageSize: 2})
+	r, ids := c.search(search{Query: "Issue", PageSize: 2, Cursor: first.NextCursor})
+	if len(ids) > 0 || r.NextCursor != nil || r.Coverage.Complete || !slices.Equal(missing(r), []string{"cursor_stuck"}) {
+		t.Errorf("%s with %v, next %v, %+v", r.Status, ids, r.NextCursor, r.Coverage)
+	}
+}
+
 // T42: a repository that is gone at the provider does not take the others
 // along; one that is gone from the grant kills the positions of before.
 // Guarantee: TIX2

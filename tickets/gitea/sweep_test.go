@@ -2,6 +2,7 @@ package gitea_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -43,22 +44,7 @@ func TestSweep(t *testing.T) {
 	f.mu.Lock()
 	f.repos = slices.DeleteFunc(f.repos, func(r string) bool { return r == "ana/b" })
 	f.mu.Unlock()
-	profile := transport.Loopback("gitea", f.URL)
-	profile.Limits.Rate = 1000
-	tr, err := transport.New(transport.Config{Profiles: transport.Static{"gitea": profile}, Credentials: c.host.Credentials})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
-	lister, ok := tickets.NewInventory(gitea.Driver{})
-	if !ok {
-		t.Fatal("Gitea can't be swept")
-	}
-	r, err := connector.New(connector.Config{Connectors: []connector.Connector{lister}, Policy: host.Local{}, Consent: host.Local{},
-		Connections: c.host.Credentials, Transport: tr, Auditor: c.host.Audit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := inventory(t, c)
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var got []string
 	for cursor := ""; ; {
@@ -85,7 +71,53 @@ func TestSweep(t *testing.T) {
 			t.Errorf("asked %s", q)
 		}
 	}
-	if _, err := tickets.List(t.Context(), r, c.caller, time.Time{}, "1 0 0 other/repo"); connector.CodeOf(err) != connector.CodeCursorInvalid {
+	if _, err := tickets.List(t.Context(), r, c.caller, time.Time{}, "1 0 0 - other/repo"); connector.CodeOf(err) != connector.CodeCursorInvalid {
 		t.Errorf("a position in a repository outside of the grant: %v", err)
+	}
+}
+
+// inventory is the listing behind a mirror, for one client.
+func inventory(t *testing.T, c *client) *connector.Runtime {
+	t.Helper()
+	profile := transport.Loopback("gitea", c.f.URL)
+	profile.Limits.Rate = 1000
+	tr, err := transport.New(transport.Config{Profiles: transport.Static{"gitea": profile}, Credentials: c.host.Credentials})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tr.Close)
+	lister, ok := tickets.NewInventory(gitea.Driver{})
+	if !ok {
+		t.Fatal("Gitea can't be swept")
+	}
+	r, err := connector.New(connector.Config{Connectors: []connector.Connector{lister}, Policy: host.Local{}, Consent: host.Local{},
+		Connections: c.host.Credentials, Transport: tr, Auditor: c.host.Audit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// D3: a sweep of a server that repeats a page fails, so it neither runs for ever
+// nor passes for one that saw everything.
+// Guarantee: HOO5
+func TestSweepOfAPageThatRepeats(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "ana/a")
+	for range 5 {
+		f.add("ana/a", nil)
+	}
+	f.change(func() {
+		f.pageSize = 2
+		f.before = func(_ http.ResponseWriter, q *http.Request) bool { alwaysFirst(q); return false }
+	})
+	c := connect(t, f)
+	r := inventory(t, c)
+	page, err := tickets.List(t.Context(), r, c.caller, time.Time{}, "")
+	if err != nil || len(page.Entries) != 2 || page.Next == "" {
+		t.Fatalf("first page %+v, %v", page, err)
+	}
+	if page, err = tickets.List(t.Context(), r, c.caller, time.Time{}, page.Next); connector.CodeOf(err) != connector.CodeProviderContract {
+		t.Errorf("the same page again: %+v, %v", page, err)
 	}
 }

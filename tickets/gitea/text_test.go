@@ -108,7 +108,7 @@ func TestPositionRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		p := position{rapid.StringN(1, 50, -1).Draw(rt, "repo"), rapid.IntRange(1, 1e9).Draw(rt, "page"),
-			rapid.IntRange(0, 1e9).Draw(rt, "total"), rapid.IntRange(0, 1e9).Draw(rt, "seen")}
+			rapid.IntRange(0, 1e9).Draw(rt, "total"), rapid.IntRange(0, 1e9).Draw(rt, "seen"), rapid.StringMatching("-|[0-9a-f]{16}").Draw(rt, "before")}
 		if back, ok := parsePosition(p.String()); !ok || back != p {
 			rt.Fatalf("%+v came back as %+v, %v", p, back, ok)
 		}
@@ -116,7 +116,7 @@ func TestPositionRoundTrip(t *testing.T) {
 }
 
 func FuzzParsePosition(f *testing.F) {
-	for _, s := range []string{"", "1 0 0 ana/orders", "2 57 50 ana/or ders", "0 0 0 a", "-1 0 0 a", "1 -1 0 a", "1 0 0 ", "1 0 a", "99999999999999999999 0 0 a", "1  0 a", "+1 0 0 a"} {
+	for _, s := range []string{"", "1 0 0 - ana/orders", "2 57 50 0123456789abcdef ana/or ders", "0 0 0 - a", "-1 0 0 - a", "1 -1 0 - a", "1 0 0 - ", "1 0 - a", "99999999999999999999 0 0 - a", "1  0 - a", "+1 0 0 - a"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
