@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -15,7 +16,8 @@ import (
 type wish struct {
 	Link       string // token of the connect link that led here, or empty
 	Provider   Provider
-	Scopes     []Scope
+	Scopes     []Scope            // what is asked for
+	New        []Scope            // what is asked for as well, because a call lacked it
 	Connection *credentials.View  // is renewed; nil: a new one
 	Others     []credentials.View // connections to this provider that could be renewed instead
 
@@ -40,6 +42,7 @@ func (c *Console) wanted(ctx context.Context, s *session, q url.Values) (wish, e
 			renew = l.owner.Connection
 		}
 	}
+	var err error
 	if renew != "" {
 		v, err := c.cfg.Credentials.Show(ctx, s.caller, renew)
 		if err != nil {
@@ -52,31 +55,42 @@ func (c *Console) wanted(ctx context.Context, s *session, q url.Values) (wish, e
 			return w, connector.Fail(connector.CodeNotFound, "no such connection")
 		}
 		w.Connection = &v
+	} else if w.Others, err = c.liveAt(ctx, s, name); err != nil {
+		return w, err
+	} else if w.names != nil && len(w.Others) == 1 {
+		// The only one that a call which lacked a permission can have run under.
+		w.Connection, w.Others = &w.Others[0], nil
 	}
 	p, ok := c.provider(name)
 	if !ok {
 		return w, connector.Fail(connector.CodeNotFound, "no such provider")
 	}
 	w.Provider = p
-	var err error
-	if w.Scopes, err = p.ask(w.names); err != nil {
+	asked, err := p.ask(w.names)
+	if err != nil {
 		return w, err
 	}
-	if w.Connection != nil {
-		w.Scopes = withRequested(p, w)
+	if w.Connection == nil {
+		w.Scopes, w.names = asked, nil
+		for _, s := range asked { // what the page shows is what is asked for
+			w.names = append(w.names, s.Name)
+		}
 		return w, nil
 	}
-	w.names = nil
-	for _, s := range w.Scopes { // what the page shows is what is asked for
-		w.names = append(w.names, s.Name)
-	}
-	all, err := c.cfg.Credentials.List(ctx, s.caller)
-	for _, v := range all {
-		if v.Connection.Provider == name && live(v) {
-			w.Others = append(w.Others, v)
+	for _, scope := range withRequested(p, w) {
+		if slices.Contains(w.names, scope.Name) && !slices.Contains(w.Connection.Connection.Scopes, scope.Name) {
+			w.New = append(w.New, scope)
+		} else {
+			w.Scopes = append(w.Scopes, scope)
 		}
 	}
-	return w, err
+	return w, nil
+}
+
+// liveAt are the person's connections to a provider that could be renewed.
+func (c *Console) liveAt(ctx context.Context, s *session, provider string) ([]credentials.View, error) {
+	all, err := c.cfg.Credentials.List(ctx, s.caller)
+	return slices.DeleteFunc(all, func(v credentials.View) bool { return v.Connection.Provider != provider || !live(v) }), err
 }
 
 // withRequested is what a renewal asks for: what the connection asked for before,
