@@ -95,8 +95,9 @@ func (l *Ledger) judge(ctx context.Context, tenant connector.TenantID, id, by st
 // KillConnection ends everything of a connection that was not sent: pending
 // and approved approvals die, and a dispatch that is on its way can't give its
 // approval back. With tx it is part of the caller's transaction, which must be
-// a write transaction of the same database; with nil it has its own. It
-// returns how many operations ended.
+// a write transaction of the same database and within the tenant's scope, or it
+// finds nothing to end; with nil it has its own. It returns how many operations
+// ended.
 func (l *Ledger) KillConnection(ctx context.Context, tx *store.Tx, tenant connector.TenantID, connection connector.ConnectionID, reason string) (int, error) {
 	var ended int
 	kill := func(tx *store.Tx) (err error) {
@@ -107,7 +108,7 @@ func (l *Ledger) KillConnection(ctx context.Context, tx *store.Tx, tenant connec
 		// The caller's transaction needs the database's own error to be retried.
 		return ended, kill(tx)
 	}
-	err := l.db.Update(ctx, kill)
+	err := l.db.UpdateFor(ctx, scope(tenant), kill)
 	return ended, edge(err)
 }
 

@@ -144,7 +144,7 @@ func TestE2ApprovalThatDoesNotCoverTheStoredBytes(t *testing.T) {
 			if tamper[:len("UPDATE operation_")] == "UPDATE operation_" {
 				column = "operation"
 			}
-			err := b.db.Update(t.Context(), func(tx *store.Tx) error {
+			err := b.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 				_, err := tx.Exec(t.Context(), tamper+" WHERE tenant = ? AND "+column+" = ?", acme, rec.ID)
 				return err
 			})
@@ -259,7 +259,7 @@ func TestKilledConnectionLosesItsApprovals(t *testing.T) {
 
 		// A transaction that is rolled back kills nothing.
 		rollback := errors.New("rolled back")
-		err := b.db.Update(ctx, func(tx *store.Tx) error {
+		err := b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 			if n, err := b.KillConnection(ctx, tx, acme, "con_1", "disconnected"); err != nil || n != 3 {
 				t.Errorf("ended %d operations (%v), want 3", n, err)
 			}

@@ -231,7 +231,7 @@ func (a *AuditLog) flush(batch []auditEntry) bool {
 	slices.Sort(tenants) // every process locks in the same order
 	return a.retry("audit records not written, trying again", func() error {
 		ends := map[string]chainHead{}
-		err := a.db.Update(a.stop, func(tx *store.Tx) (err error) {
+		err := a.db.UpdateFor(a.stop, store.AllTenants(), func(tx *store.Tx) (err error) {
 			for _, tenant := range tenants {
 				if ends[tenant], err = appendAudit(a.stop, tx, tenant, a.heads[tenant], entries[tenant]); err != nil {
 					return err
@@ -320,33 +320,50 @@ func insertAudit(ctx context.Context, tx *store.Tx, head chainHead, batch []*aud
 	return head, nil
 }
 
-// scanAudit reads id and auditColumns, and seq and hash when they were asked for.
+// entries reads records of a tenant outside a transaction.
+func (a *AuditLog) entries(ctx context.Context, tenant connector.TenantID, chained bool, query string, args ...any) ([]auditEntry, error) {
+	var entries []auditEntry
+	err := a.db.EachFor(ctx, scope(tenant), func(row store.Scanner) error {
+		e, err := scanEntry(row, chained)
+		entries = append(entries, e)
+		return err
+	}, query, args...)
+	return entries, err
+}
+
 func scanAudit(rows *sql.Rows, chained bool) ([]auditEntry, error) {
 	defer rows.Close()
 	var entries []auditEntry
 	for rows.Next() {
-		var e auditEntry
-		var texts [18]string
-		var at, attempts int64
-		into := []any{&e.id, &at}
-		for i := range 17 {
-			into = append(into, &texts[i])
-		}
-		into = append(into, &attempts, &texts[17])
-		if chained {
-			into = append(into, &e.seq, &e.hash)
-		}
-		if err := rows.Scan(into...); err != nil {
+		e, err := scanEntry(rows, chained)
+		if err != nil {
 			return nil, err
 		}
-		e.values = append(e.values, at)
-		for _, s := range texts[:17] {
-			e.values = append(e.values, s)
-		}
-		e.values = append(e.values, attempts, texts[17])
 		entries = append(entries, e)
 	}
 	return entries, rows.Err()
+}
+
+// scanEntry reads id and auditColumns, and seq and hash when they were asked for.
+func scanEntry(row store.Scanner, chained bool) (auditEntry, error) {
+	var e auditEntry
+	var texts [18]string
+	var at, attempts int64
+	into := []any{&e.id, &at}
+	for i := range 17 {
+		into = append(into, &texts[i])
+	}
+	into = append(into, &attempts, &texts[17])
+	if chained {
+		into = append(into, &e.seq, &e.hash)
+	}
+	err := row.Scan(into...)
+	e.values = append(e.values, at)
+	for _, s := range texts[:17] {
+		e.values = append(e.values, s)
+	}
+	e.values = append(e.values, attempts, texts[17])
+	return e, err
 }
 
 // AuditFilter narrows a list. Empty fields don't.
@@ -375,11 +392,7 @@ func (a *AuditLog) List(ctx context.Context, tenant connector.TenantID, f AuditF
 	if limit <= 0 {
 		limit = 100
 	}
-	rows, err := a.db.Query(ctx, query+` ORDER BY at DESC, id DESC LIMIT ?`, append(args, min(limit, 1000))...)
-	if err != nil {
-		return nil, edge(err)
-	}
-	entries, err := scanAudit(rows, false)
+	entries, err := a.entries(ctx, tenant, false, query+` ORDER BY at DESC, id DESC LIMIT ?`, append(args, min(limit, 1000))...)
 	if err != nil {
 		return nil, edge(err)
 	}

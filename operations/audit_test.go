@@ -37,7 +37,7 @@ func newAudit(t *testing.T, c AuditConfig) *AuditLog {
 func auditCount(t *testing.T, db *store.DB) int {
 	t.Helper()
 	var n int
-	if err := db.QueryRow(t.Context(), "SELECT count(*) FROM audit").Scan(&n); err != nil {
+	if err := db.QueryRowFor(t.Context(), store.AllTenants(), "SELECT count(*) FROM audit").Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -148,7 +148,7 @@ func TestFullAuditLogSaysSo(t *testing.T) {
 	var accepted int
 	var refusal error
 	// While this transaction runs the writer can't get anything to disk.
-	err := b.db.Update(t.Context(), func(tx *store.Tx) error {
+	err := b.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 		for refusal == nil && accepted < 2*auditBatch {
 			if refusal = a.Record(t.Context(), auditRecord(fmt.Sprint(accepted))); refusal == nil {
 				accepted++
@@ -177,7 +177,7 @@ func TestAuditCloseThatRunsOutOfTimeSaysWhatIsLost(t *testing.T) {
 	b := newBench(t, storetest.SQLite(t))
 	a := newAudit(t, AuditConfig{DB: b.db})
 	// A table that is gone stands for a disk that takes nothing any more.
-	err := b.db.Update(t.Context(), func(tx *store.Tx) error {
+	err := b.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 		_, err := tx.Exec(t.Context(), "ALTER TABLE audit RENAME TO away")
 		return err
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/store"
 )
 
 // Filter narrows a list. Empty fields don't.
@@ -47,7 +48,7 @@ func (l *Ledger) Approval(ctx context.Context, tenant connector.TenantID, id str
 	if err != nil {
 		return Card{}, edge(err)
 	}
-	r, _, err := l.read(ctx, func() (row, bool, error) { return findID(ctx, l.db, tenant, op) })
+	r, _, err := l.read(ctx, func() (row, bool, error) { return l.findID(ctx, tenant, op) })
 	if err != nil {
 		return Card{}, edge(err)
 	}
@@ -119,7 +120,7 @@ func (l *Ledger) Operation(ctx context.Context, tenant connector.TenantID, id st
 		return Detail{}, edge(err)
 	}
 	var d Detail
-	r, _, err := l.read(ctx, func() (row, bool, error) { return findID(ctx, l.db, tenant, op) })
+	r, _, err := l.read(ctx, func() (row, bool, error) { return l.findID(ctx, tenant, op) })
 	if err != nil {
 		return Detail{}, edge(err)
 	}
@@ -165,21 +166,15 @@ func (r *row) line() Line {
 }
 
 func (l *Ledger) history(ctx context.Context, tenant connector.TenantID, id connector.OperationID) ([]Event, error) {
-	rows, err := l.db.Query(ctx, `SELECT seq, at, from_state, to_state, actor, reason FROM operation_event
-		WHERE tenant = ? AND operation = ? ORDER BY seq`, tenant, id)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var events []Event
-	for rows.Next() {
+	err := l.db.EachFor(ctx, scope(tenant), func(row store.Scanner) error {
 		var e Event
-		if err := rows.Scan(&e.Seq, (*moment)(&e.At), &e.From, &e.To, &e.Actor, &e.Reason); err != nil {
-			return nil, err
-		}
+		err := row.Scan(&e.Seq, (*moment)(&e.At), &e.From, &e.To, &e.Actor, &e.Reason)
 		events = append(events, e)
-	}
-	return events, rows.Err()
+		return err
+	}, `SELECT seq, at, from_state, to_state, actor, reason FROM operation_event
+		WHERE tenant = ? AND operation = ? ORDER BY seq`, tenant, id)
+	return events, err
 }
 
 // list reads rows with their approvals. What time has decided is written
@@ -214,24 +209,17 @@ func (l *Ledger) list(ctx context.Context, tenant connector.TenantID, f Filter, 
 		limit = 100
 	}
 	args = append(args, min(limit, 1000))
-	rows, err := l.db.Query(ctx, joined+`WHERE `+strings.Join(where, " AND ")+` ORDER BY o.created_at DESC, o.id LIMIT ?`, args...)
+	var found []row
+	err := l.db.EachFor(ctx, scope(tenant), func(line store.Scanner) error {
+		var r row
+		err := line.Scan(append(r.fields(), r.approval.fields()...)...)
+		r.Tenant = r.tenant
+		found = append(found, r)
+		return err
+	}, joined+`WHERE `+strings.Join(where, " AND ")+` ORDER BY o.created_at DESC, o.id LIMIT ?`, args...)
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	var found []row
-	for rows.Next() {
-		var r row
-		if err := rows.Scan(append(r.fields(), r.approval.fields()...)...); err != nil {
-			return nil, err
-		}
-		r.Tenant = r.tenant
-		found = append(found, r)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	rows.Close()
 	now, err := l.db.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -296,19 +284,13 @@ func (l *Ledger) resolve(ctx context.Context, f finds, tenant connector.TenantID
 }
 
 func (l *Ledger) candidates(ctx context.Context, query string, tenant connector.TenantID, arg string) ([]connector.OperationID, error) {
-	rows, err := l.db.Query(ctx, query, tenant, arg)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var found []connector.OperationID
-	for rows.Next() {
+	err := l.db.EachFor(ctx, scope(tenant), func(row store.Scanner) error {
 		var op connector.OperationID
 		var full string
-		if err := rows.Scan(&op, &full); err != nil {
-			return nil, err
-		}
+		err := row.Scan(&op, &full)
 		found = append(found, op)
-	}
-	return found, rows.Err()
+		return err
+	}, query, tenant, arg)
+	return found, err
 }

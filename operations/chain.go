@@ -144,14 +144,14 @@ func setHead(ctx context.Context, tx *store.Tx, tenant string, from, to chainHea
 func (a *AuditLog) adopt(ctx context.Context) error {
 	for {
 		var tenant string
-		err := a.db.QueryRow(ctx, `SELECT tenant FROM audit WHERE seq = 0 LIMIT 1`).Scan(&tenant)
+		err := a.db.QueryRowFor(ctx, store.AllTenants(), `SELECT tenant FROM audit WHERE seq = 0 LIMIT 1`).Scan(&tenant)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		err = a.db.Update(ctx, func(tx *store.Tx) error {
+		err = a.db.UpdateFor(ctx, store.Tenant(tenant), func(tx *store.Tx) error {
 			head, err := lockHead(ctx, tx, tenant)
 			if err != nil {
 				return err
@@ -185,7 +185,7 @@ func (a *AuditLog) adopt(ctx context.Context) error {
 // any other means that the log could not be read.
 func (a *AuditLog) Verify(ctx context.Context, tenant connector.TenantID, known ...AuditHead) (AuditHead, error) {
 	head := genesis(string(tenant))
-	err := a.db.View(ctx, func(tx *store.Tx) error { // one snapshot: others go on writing
+	err := a.db.ViewFor(ctx, scope(tenant), func(tx *store.Tx) error { // one snapshot: others go on writing
 		open := slices.Clone(known)
 		for {
 			rows, err := tx.Query(ctx, `SELECT id, `+auditColumns+`, seq, hash FROM audit WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT 500`, tenant, head.seq)

@@ -40,7 +40,7 @@ func record(t *testing.T, a *AuditLog, call string) {
 
 func (b *bench) exec(query string, args ...any) {
 	b.t.Helper()
-	err := b.db.Update(b.t.Context(), func(tx *store.Tx) error {
+	err := b.db.UpdateFor(b.t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 		n, err := tx.Exec(b.t.Context(), query, args...)
 		if err == nil && n == 0 {
 			err = errors.New("no row changed")
@@ -191,7 +191,7 @@ func TestRepeatedAuditBatchIsWrittenOnce(t *testing.T) {
 		batch := []*auditEntry{{id: "aud_x", values: auditValues(auditRecord("x"))}, {id: "aud_y", values: auditValues(auditRecord("y"))}}
 		stale := chainHead{2, bytes.Repeat([]byte{1}, 32)} // a guess that no longer holds
 		write := func(batch []*auditEntry) {
-			err := b.db.Update(ctx, func(tx *store.Tx) error {
+			err := b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 				_, err := appendAudit(ctx, tx, string(acme), stale, batch)
 				return err
 			})
@@ -212,7 +212,7 @@ func TestRepeatedAuditBatchIsWrittenOnce(t *testing.T) {
 // Guarantee: RUN7
 func TestRecordsFromBeforeTheChainAreTakenIn(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		old := fstest.MapFS{}
 		for _, name := range []string{"00001_ledger.sql", "00002_audit.sql"} {
 			text, err := fs.ReadFile(migrationFiles, "migrations/"+name)
@@ -222,7 +222,7 @@ func TestRecordsFromBeforeTheChainAreTakenIn(t *testing.T) {
 			old[name] = &fstest.MapFile{Data: text}
 		}
 		db := d.Open(store.Migrations{Service: "operations", FS: old})
-		err := db.Update(t.Context(), func(tx *store.Tx) error {
+		err := db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 			for i := range 110 { // more than a page
 				for _, tenant := range []connector.TenantID{acme, other} {
 					r := auditRecord(fmt.Sprintf("call_%04d", i))

@@ -75,7 +75,7 @@ func (l *Ledger) ExportReceipt(ctx context.Context, tenant connector.TenantID, i
 	if err != nil {
 		return Signed{}, edge(err)
 	}
-	r, found, err := l.read(ctx, func() (row, bool, error) { return findID(ctx, l.db, tenant, op) })
+	r, found, err := l.read(ctx, func() (row, bool, error) { return l.findID(ctx, tenant, op) })
 	if err == nil && !found {
 		err = notFound("operation")
 	}

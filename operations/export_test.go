@@ -114,7 +114,7 @@ func TestNoReceiptIsExportedForWhatWasNotProven(t *testing.T) {
 	_, err := b.ExportReceipt(ctx, acme, string(c.ID)) // a ledger without a signing key
 	fails(t, err, connector.CodeUnavailable)
 	// A digest that was changed behind the ledger's back is not signed.
-	err = b.db.Update(ctx, func(tx *store.Tx) error {
+	err = b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE operation SET digest = 'other' WHERE id = ?`, c.ID)
 		return err
 	})

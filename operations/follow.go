@@ -106,11 +106,7 @@ func (a *AuditLog) after(ctx context.Context, tenant connector.TenantID, seq int
 	if limit <= 0 {
 		limit = auditPage
 	}
-	rows, err := a.db.Query(ctx, `SELECT id, `+auditColumns+`, seq, hash FROM audit WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?`, tenant, seq, limit)
-	if err != nil {
-		return nil, err
-	}
-	return scanAudit(rows, true)
+	return a.entries(ctx, tenant, true, `SELECT id, `+auditColumns+`, seq, hash FROM audit WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?`, tenant, seq, limit)
 }
 
 // Tail hands a tenant's records behind number seq to fn, one by one in the

@@ -67,7 +67,7 @@ func (b *bench) replica() *Ledger {
 
 func each(t *testing.T, fn func(t *testing.T, b *bench)) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		t.Parallel()
 		fn(t, newBench(t, d))
 	})
@@ -162,7 +162,7 @@ func (b *bench) is(rec connector.OperationRecord, want connector.OperationState)
 // pass lets time go by for one tenant, on the database's own clock: everything
 // that was written before is older afterwards.
 func pass(ctx context.Context, db *store.DB, tenant connector.TenantID, d time.Duration) error {
-	return db.Update(ctx, func(tx *store.Tx) error {
+	return db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		for _, column := range []string{"created_at", "dispatched_at", "lease_until", "next_look"} {
 			if _, err := tx.Exec(ctx, `UPDATE operation SET `+column+` = `+column+` - ? WHERE tenant = ? AND `+column+` > 0`, d.Milliseconds(), tenant); err != nil {
 				return err

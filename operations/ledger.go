@@ -94,7 +94,7 @@ func New(c Config) (*Ledger, error) {
 // Find returns the live operation of an identity: any but one that ended
 // without effect.
 func (l *Ledger) Find(ctx context.Context, w connector.WriteIdentity) (connector.OperationRecord, bool, error) {
-	r, found, err := l.read(ctx, func() (row, bool, error) { return findLive(ctx, l.db, w) })
+	r, found, err := l.read(ctx, func() (row, bool, error) { return findLive(ctx, scoped{l.db, scope(w.Tenant)}, w) })
 	if err != nil || !found || !r.live() {
 		return connector.OperationRecord{}, false, edge(err)
 	}
@@ -105,7 +105,7 @@ func (l *Ledger) Find(ctx context.Context, w connector.WriteIdentity) (connector
 // Get returns one operation of a tenant. An operation of another tenant and
 // one that doesn't exist are both NOT_FOUND.
 func (l *Ledger) Get(ctx context.Context, tenant connector.TenantID, id connector.OperationID) (connector.OperationRecord, error) {
-	r, found, err := l.read(ctx, func() (row, bool, error) { return findID(ctx, l.db, tenant, id) })
+	r, found, err := l.read(ctx, func() (row, bool, error) { return l.findID(ctx, tenant, id) })
 	if err == nil && !found {
 		err = notFound("operation")
 	}
@@ -140,7 +140,7 @@ func (l *Ledger) touch(ctx context.Context, tenant connector.TenantID, id connec
 func (l *Ledger) change(ctx context.Context, tenant connector.TenantID, id connector.OperationID, fn func(*store.Tx, *row, time.Time) error) (row, error) {
 	var r row
 	var refusal error
-	err := l.db.Update(ctx, func(tx *store.Tx) (err error) {
+	err := l.db.UpdateFor(ctx, scope(tenant), func(tx *store.Tx) (err error) {
 		refusal = nil
 		if r, err = lock(ctx, tx, tenant, id); err != nil {
 			return err
@@ -165,6 +165,9 @@ func (l *Ledger) change(ctx context.Context, tenant connector.TenantID, id conne
 	}
 	return r, err
 }
+
+// scope is the second wall, behind the tenant that every statement names.
+func scope(tenant connector.TenantID) store.Scope { return store.Tenant(string(tenant)) }
 
 // edge is the one place where other packages' errors become ours.
 func edge(err error) error {

@@ -69,19 +69,14 @@ func (l *Ledger) Due(ctx context.Context, limit int) ([]Ref, error) {
 	return refs, edge(err)
 }
 
+// refs finds operations of all tenants.
 func (l *Ledger) refs(ctx context.Context, query string, args ...any) ([]Ref, error) {
-	rows, err := l.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var refs []Ref
-	for rows.Next() {
+	err := l.db.EachFor(ctx, store.AllTenants(), func(row store.Scanner) error {
 		var ref Ref
-		if err := rows.Scan(&ref.Tenant, &ref.ID); err != nil {
-			return nil, err
-		}
+		err := row.Scan(&ref.Tenant, &ref.ID)
 		refs = append(refs, ref)
-	}
-	return refs, rows.Err()
+		return err
+	}, query, args...)
+	return refs, err
 }

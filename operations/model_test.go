@@ -349,24 +349,20 @@ func (m *machine) check() {
 // checkHistory wants one unbroken line of events for each operation, ending
 // where the operation is.
 func (m *machine) checkHistory(l *Ledger) {
-	rows, err := l.db.Query(m.ctx, `SELECT operation, seq, from_state, to_state FROM operation_event WHERE tenant = ? ORDER BY operation, seq`, m.tenant)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	defer rows.Close()
 	last := map[connector.OperationID]Event{}
-	for rows.Next() {
+	err := l.db.EachFor(m.ctx, scope(m.tenant), func(row store.Scanner) error {
 		var id connector.OperationID
 		var e Event
-		if err := rows.Scan(&id, &e.Seq, &e.From, &e.To); err != nil {
-			m.t.Fatal(err)
+		if err := row.Scan(&id, &e.Seq, &e.From, &e.To); err != nil {
+			return err
 		}
 		if e.Seq != last[id].Seq+1 || e.From != last[id].To {
-			m.t.Fatalf("history of %s: %+v after %+v", id, e, last[id])
+			return fmt.Errorf("history of %s: %+v after %+v", id, e, last[id])
 		}
 		last[id] = e
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	}, `SELECT operation, seq, from_state, to_state FROM operation_event WHERE tenant = ? ORDER BY operation, seq`, m.tenant)
+	if err != nil {
 		m.t.Fatal(err)
 	}
 	for _, o := range m.ops {
@@ -379,7 +375,7 @@ func (m *machine) checkHistory(l *Ledger) {
 // Guarantee: TIX5
 func TestLedgerAgreesWithItsModel(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		t.Parallel()
 		ring := newRing(t)
 		d.Open(Migrations())

@@ -29,7 +29,7 @@ func (l *Ledger) Propose(ctx context.Context, p connector.Proposal) (connector.O
 	var stands row
 	var refusal error
 	var audited bool
-	err = l.db.Update(ctx, func(tx *store.Tx) error {
+	err = l.db.UpdateFor(ctx, scope(p.Tenant), func(tx *store.Tx) error {
 		refusal, audited = nil, false
 		now, err := tx.Now(ctx)
 		if err != nil {

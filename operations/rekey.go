@@ -45,11 +45,11 @@ func (l *Ledger) reseal(ctx context.Context, tenant connector.TenantID, id conne
 		}
 		return false
 	}
-	r, found, err := findID(ctx, l.db, tenant, id)
+	r, found, err := l.findID(ctx, tenant, id)
 	if err != nil || !found || !stale(&r) {
 		return false, err
 	}
-	err = l.db.Update(ctx, func(tx *store.Tx) error {
+	err = l.db.UpdateFor(ctx, scope(tenant), func(tx *store.Tx) error {
 		r, err := lock(ctx, tx, tenant, id)
 		if err != nil {
 			return err

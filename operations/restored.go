@@ -36,7 +36,7 @@ func (l *Ledger) Restored(ctx context.Context) (int, error) {
 // restore does not let time decide first, as change does: an approval that ran out
 // since the copy was made may have been used before it did.
 func (l *Ledger) restore(ctx context.Context, ref Ref) error {
-	return l.db.UpdateFor(ctx, store.Tenant(string(ref.Tenant)), func(tx *store.Tx) error {
+	return l.db.UpdateFor(ctx, scope(ref.Tenant), func(tx *store.Tx) error {
 		r, err := lock(ctx, tx, ref.Tenant, ref.ID)
 		if err != nil {
 			return err

@@ -135,13 +135,22 @@ func qualified(alias, columns string) string {
 	return strings.Join(names, ", ")
 }
 
-// querier is a transaction, or the database itself.
+// querier is a transaction, or the database within a scope.
 type querier interface {
 	QueryRow(ctx context.Context, query string, args ...any) *store.Row
 }
 
-func findID(ctx context.Context, q querier, tenant connector.TenantID, id connector.OperationID) (row, bool, error) {
-	return find(ctx, q, `WHERE o.tenant = ? AND o.id = ?`, tenant, id)
+type scoped struct {
+	db *store.DB
+	of store.Scope
+}
+
+func (s scoped) QueryRow(ctx context.Context, query string, args ...any) *store.Row {
+	return s.db.QueryRowFor(ctx, s.of, query, args...)
+}
+
+func (l *Ledger) findID(ctx context.Context, tenant connector.TenantID, id connector.OperationID) (row, bool, error) {
+	return find(ctx, scoped{l.db, scope(tenant)}, `WHERE o.tenant = ? AND o.id = ?`, tenant, id)
 }
 
 func findLive(ctx context.Context, q querier, w connector.WriteIdentity) (row, bool, error) {

@@ -58,7 +58,7 @@ func TestDatabaseFileHoldsNoContent(t *testing.T) {
 func (b *bench) moveColumn(fromID, toID connector.OperationID, from, to string) {
 	b.t.Helper()
 	ctx := b.t.Context()
-	err := b.db.Update(ctx, func(tx *store.Tx) error {
+	err := b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		n, err := tx.Exec(ctx, fmt.Sprintf("UPDATE operation SET %s = (SELECT %s FROM operation WHERE id = ?) WHERE id = ?", to, from), fromID, toID)
 		if err == nil && n != 1 {
 			err = fmt.Errorf("%d rows changed", n)
@@ -100,7 +100,7 @@ func TestForeignPlanIsNotDispatched(t *testing.T) {
 		b.refused(victim, 7, connector.CodeInternal)
 		b.moveColumn(donor.ID, victim.ID, "state", "reason") // any harmless column: the row itself still works
 		var state string
-		if err := b.db.QueryRow(t.Context(), "SELECT state FROM operation WHERE id = ?", victim.ID).Scan(&state); err != nil || state != "approved" {
+		if err := b.db.QueryRowFor(t.Context(), store.AllTenants(), "SELECT state FROM operation WHERE id = ?", victim.ID).Scan(&state); err != nil || state != "approved" {
 			t.Errorf("state = %s (%v), want approved: nothing was dispatched", state, err)
 		}
 	})

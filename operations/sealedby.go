@@ -12,7 +12,7 @@ import (
 // concerned. Values that are not sealed at all are counted under 0.
 func (l *Ledger) SealedBy(ctx context.Context) (map[uint32]int, error) {
 	out := map[uint32]int{}
-	err := l.db.View(ctx, func(tx *store.Tx) error {
+	err := l.db.ViewFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT plan, arguments, receipt, output FROM operation`)
 		if err != nil {
 			return err
