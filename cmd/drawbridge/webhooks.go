@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,19 +14,20 @@ import (
 	"github.com/drawbridge-dev/drawbridge/webhooks"
 	"github.com/drawbridge-dev/drawbridge/webhooks/inbox"
 	"github.com/drawbridge-dev/drawbridge/webhooks/signature"
+	"github.com/drawbridge-dev/drawbridge/webhooks/subscriptions"
 )
 
 func (a *app) endpointsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "endpoints", Short: "Make the addresses that providers post their events to", Args: exactly(),
-		Example: "  drawbridge endpoints add --provider gitea --url https://bridge.example.org\n  drawbridge endpoints rotate whe_3v9d",
+		Example: "  drawbridge endpoints\n  drawbridge endpoints subscribe con_5t7w --origin https://bridge.example.org\n  drawbridge endpoints add --provider gitea --url https://bridge.example.org",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), func(h *host.Host, caller connector.Caller) error {
 				all, err := h.Webhooks.Endpoints(cmd.Context(), caller.Tenant)
 				if err != nil {
 					return err
 				}
-				return a.listEndpoints(all)
+				return a.listEndpoints(cmd.Context(), h, caller, all)
 			})
 		},
 	}
@@ -97,7 +99,7 @@ no event announces is found by a sweep once a day.`,
 				if rotated.Secret != "" {
 					fmt.Fprintf(a.out, "new secret, shown once: %s\n", rotated.Secret)
 				}
-				return a.listEndpoints([]webhooks.Endpoint{rotated.Endpoint})
+				return a.listEndpoints(cmd.Context(), h, caller, []webhooks.Endpoint{rotated.Endpoint})
 			})
 		},
 	}
@@ -107,41 +109,66 @@ no event announces is found by a sweep once a day.`,
 		Use: "disable ID", Short: "End an address for good", Args: exactly("ID"), Example: "  drawbridge endpoints disable whe_3v9d",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.with(cmd.Context(), func(h *host.Host, caller connector.Caller) error {
-				if err := h.Webhooks.Disable(cmd.Context(), caller.Tenant, args[0]); err != nil {
+				ended, subscribed, err := h.Subscriptions.End(cmd.Context(), caller.Tenant, args[0])
+				if err != nil {
 					return err
 				}
 				e, err := h.Webhooks.Show(cmd.Context(), caller.Tenant, args[0])
 				if err != nil {
 					return err
 				}
-				return a.listEndpoints([]webhooks.Endpoint{e})
+				if subscribed && !a.json {
+					a.remains(ended)
+				}
+				return a.listEndpoints(cmd.Context(), h, caller, []webhooks.Endpoint{e})
 			})
 		},
 	}
-	cmd.AddCommand(add, rotate, disable)
+	cmd.AddCommand(a.subscribeCommand(), add, rotate, disable)
 	return cmd
 }
 
-func (a *app) listEndpoints(all []webhooks.Endpoint) error {
+func (a *app) listEndpoints(ctx context.Context, h *host.Host, caller connector.Caller, all []webhooks.Endpoint) error {
+	list, err := h.Subscriptions.List(ctx, caller.Tenant, "")
+	if err != nil {
+		return err
+	}
+	subscribed := map[string]*subscriptions.Subscription{}
+	for i, v := range list {
+		subscribed[v.Endpoint] = &list[i]
+	}
 	if a.json {
 		for _, e := range all {
-			a.printJSON(e)
+			a.printJSON(struct {
+				webhooks.Endpoint
+				Subscription *subscriptions.Subscription `json:"subscription,omitempty"`
+			}{e, subscribed[e.ID]})
 		}
 		return nil
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(a.out, "no address for events yet\nnext: drawbridge endpoints add --help")
+		fmt.Fprintln(a.out, "no address for events yet\nnext: drawbridge endpoints subscribe --help")
 		return nil
 	}
 	rows := [][]string{{"ID", "PROVIDER", "CONNECTION", "SIGNED LIKE", "SECRETS", "MADE", "STATE"}}
 	for _, e := range all {
 		state := "open"
-		if e.DisabledAt != nil {
+		switch v := subscribed[e.ID]; {
+		case e.DisabledAt != nil:
 			state = "disabled"
+		case v != nil && v.State == subscriptions.Asked:
+			state = "asked for; run the same subscribe again"
+		case v != nil:
+			state = "subscribed as " + quoted(v.Hook, 40)
 		}
 		rows = append(rows, []string{e.ID, quoted(e.Provider, 20), string(e.Connection), e.Scheme, fmt.Sprint(len(e.Secrets)), ago(e.CreatedAt), state})
 	}
 	table(a.out, rows)
+	for _, e := range all {
+		if v := subscribed[e.ID]; v != nil {
+			a.showTroubles([]subscriptions.Subscription{*v})
+		}
+	}
 	return nil
 }
 
@@ -162,7 +189,8 @@ func (a *app) deliveriesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.listDeliveries(all)
+			a.listDeliveries(all)
+			return a.tellTroubles(cmd.Context(), h, caller)
 		})
 	}
 	cmd := &cobra.Command{
@@ -224,27 +252,30 @@ func (a *app) done(object any, text string) error {
 	return nil
 }
 
-func (a *app) listDeliveries(all []inbox.Record) error {
+func (a *app) listDeliveries(all []inbox.Record) {
 	if a.json {
 		for _, r := range all {
 			a.printJSON(r)
 		}
-		return nil
+		return
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(a.out, "no event yet\nnext: drawbridge endpoints add --help")
-		return nil
+		fmt.Fprintln(a.out, "no event yet\nnext: drawbridge endpoints subscribe --help")
+		return
 	}
-	rows := [][]string{{"ID", "RECEIVED", "PROVIDER", "EVENT", "STATE", "REASON", "RESOURCES"}}
+	rows := [][]string{{"ID", "RECEIVED", "PROVIDER", "EVENT", "SIGNED", "STATE", "REASON", "RESOURCES"}}
 	for _, r := range all {
 		reason := r.Reason
 		if r.ConflictOf != "" {
 			reason = "another body than " + r.ConflictOf
 		}
-		rows = append(rows, []string{r.ID, ago(r.ReceivedAt), quoted(r.Provider, 20), quoted(r.EventType, 30), r.State, quoted(reason, 50), fmt.Sprint(r.Marks)})
+		signed := "yes"
+		if r.Pull {
+			signed = "no, read from the provider"
+		}
+		rows = append(rows, []string{r.ID, ago(r.ReceivedAt), quoted(r.Provider, 20), quoted(r.EventType, 30), signed, r.State, quoted(reason, 50), fmt.Sprint(r.Marks)})
 	}
 	table(a.out, rows)
-	return nil
 }
 
 func (a *app) listLanes(all []inbox.LaneState) error {

@@ -93,7 +93,7 @@ func TestEventsFromTheProviderToTheMirror(t *testing.T) {
 			}
 		}
 	}
-	mirrored(t, c, ticket.ID)
+	mirrored(t, c, ticket.ID, "")
 	if r := c.json(0, "deliveries", "show", delivery); text(r, "event_type") == "" || strings.Contains(fmt.Sprint(r), "Announced") {
 		t.Errorf("the delivery shows %v", r)
 	}
@@ -119,7 +119,7 @@ func TestEventsFromTheProviderToTheMirror(t *testing.T) {
 
 // mirrored waits until what an event named was fetched, in a process of its own on the
 // same data folder.
-func mirrored(t *testing.T, c *cli, id string) {
+func mirrored(t *testing.T, c *cli, id, connection string) {
 	t.Helper()
 	instances, err := host.Instances(c.data)
 	if err != nil {
@@ -130,7 +130,7 @@ func mirrored(t *testing.T, c *cli, id string) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	conn, err := h.Credentials.Resolve(t.Context(), connector.Caller{Tenant: "acme", Principal: "alice"}, "sandbox", nil)
+	conn, err := h.Credentials.Resolve(t.Context(), connector.Caller{Tenant: "acme", Principal: "alice", Connection: connector.ConnectionID(connection)}, "sandbox", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 // Request is what somebody wants to be told of.
 type Request struct {
 	Connection connector.Connection // whose events; alive
-	// Subscriber asks for them: a connection of the same principal at the same
-	// provider, so that the one that reads tickets need not be able to subscribe.
+	// Subscriber asks for them: the same connection, or one of the same principal to
+	// another account of the same provider, such as an administrator's.
 	Subscriber connector.Connection
 	Project    string // where the provider has subscriptions per project
 	// Origin is how the provider reaches this server: https, or http on this
@@ -124,6 +124,10 @@ func (s *Service) begun(ctx context.Context, r Request) (row, error) {
 // anything is: an address at the provider that we do not know of can't be.
 func (s *Service) begin(ctx context.Context, r Request, ways Ways) (row, error) {
 	c := r.Connection
+	// Who may not read the list may not subscribe either, and leaves nothing.
+	if _, err := s.c.Providers.Hooks(ctx, r.Subscriber, r.Project); err != nil {
+		return row{}, err
+	}
 	added, err := s.c.Webhooks.Add(ctx, webhooks.AddRequest{Tenant: c.Tenant, Provider: c.Provider, Connection: c.ID, Scheme: ways.Scheme, TheirSecret: ways.MakesKey})
 	if err != nil {
 		return row{}, err

@@ -220,6 +220,9 @@ func TestSubscribeRefused(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
+		h.p.down = connector.Fail(connector.CodeScopeRequired, "")
+		h.subscribe(connector.CodeScopeRequired)
+		h.p.down = nil
 		h.req.Replaces = "whe_nothing"
 		h.subscribe(connector.CodeNotFound)
 		if e, err := h.s.c.Webhooks.Endpoints(t.Context(), "acme"); len(e) != 0 || err != nil || len(h.p.asked) != 0 {
