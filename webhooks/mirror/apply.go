@@ -55,7 +55,7 @@ func (m *Mirror) Apply(ctx context.Context, l inbox.Lease) error {
 // provider can be asked or not, nobody reads it until it was.
 func (m *Mirror) deny(ctx context.Context, l inbox.Lease) error {
 	query, args := `UPDATE mirror_object SET denied = 1 WHERE tenant = ? AND connection = ? AND state = 1 AND denied = 0`, []any{l.Tenant, l.Connection}
-	c := Change{Type: Denied, Tenant: l.Tenant, Connection: l.Connection}
+	c := Change{Type: Denied, Tenant: l.Tenant, Provider: l.Provider, Connection: l.Connection}
 	switch {
 	case l.Kind == KindObject:
 		c.ID = l.Object
@@ -126,9 +126,9 @@ func (m *Mirror) applyObject(ctx context.Context, l inbox.Lease) error {
 			return err
 		}
 	}
-	c := Change{Type: Updated, Tenant: l.Tenant, Connection: l.Connection, ID: l.Object}
+	c := Change{Type: Updated, Tenant: l.Tenant, Provider: l.Provider, Connection: l.Connection, Container: o.Container, ID: l.Object}
 	if state != OK {
-		c.Type = Removed
+		c.Type, c.Container = Removed, ""
 	}
 	changed := false
 	err = m.c.DB.UpdateFor(ctx, store.Tenant(l.Tenant), func(tx *store.Tx) error {

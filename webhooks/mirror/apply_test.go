@@ -32,7 +32,7 @@ func TestApply(t *testing.T) {
 		if diff := cmp.Diff(want, o); diff != "" || !ok || err != nil || fetched.IsZero() {
 			t.Fatalf("%v, %v (-want +got):\n%s", ok, err, diff)
 		}
-		if c := <-changes; c != (Change{Type: Updated, Tenant: "acme", Connection: "c1", ID: "t1", Seq: 1}) {
+		if c := <-changes; c != (Change{Type: Updated, Tenant: "acme", Provider: "model", Connection: "c1", Container: "orders", ID: "t1", Seq: 1}) {
 			t.Errorf("change %+v", c)
 		}
 		var data []byte

@@ -12,7 +12,7 @@ import (
 // more. One that was interrupted goes on when it is called again. Tick calls it for
 // every connection that has ended.
 func (m *Mirror) Forget(ctx context.Context, c connector.Connection) error {
-	change := Change{Type: Removed, Tenant: string(c.Tenant), Connection: string(c.ID)}
+	change := Change{Type: Removed, Tenant: string(c.Tenant), Provider: c.Provider, Connection: string(c.ID)}
 	for done := false; !done; {
 		err := m.c.DB.UpdateFor(ctx, scope(c), func(tx *store.Tx) error {
 			seq, _, err := advance(ctx, tx, ObjectLane(c, ""))

@@ -14,8 +14,9 @@ const (
 type Change struct {
 	Type       string
 	Tenant     string
+	Provider   string
 	Connection string
-	Container  string // of Denied alone, when ID is empty; empty too: all of the connection
+	Container  string // of Updated, and of Denied when ID is empty; empty then: all of the connection
 	ID         string
 	Seq        int64 // of the connection; grows with each change
 }
@@ -71,7 +72,7 @@ func (ws *watchers) tell(c Change) {
 			w.changes <- c
 		case !w.lost && len(w.changes) == w.most:
 			w.lost = true
-			w.changes <- Change{Type: Lost, Tenant: c.Tenant, Connection: c.Connection}
+			w.changes <- Change{Type: Lost, Tenant: c.Tenant, Provider: c.Provider, Connection: c.Connection}
 		}
 	}
 }
