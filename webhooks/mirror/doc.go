@@ -16,9 +16,12 @@
 //     greater order; what was hidden from the connection also with the same one,
 //     because rights change without the object, once a second fetch agrees.
 //   - A mark that says that access may be gone hides the object before the fetch.
-//   - Nothing is served while a mark of it waits to be applied.
+//   - Nothing is served while a mark of it, of its container or of the connection
+//     waits to be applied.
 //   - What was fetched under one authorization version is served under no other.
-//   - A tombstone has no text.
+//   - A tombstone has no text. What was absent when it was first asked for leaves
+//     one too.
+//   - Nothing is kept of a connection that has ended.
 //   - A sweep goes on where it was after a crash. Only one that saw every page
 //     under one authorization has the objects that it missed fetched, and stops
 //     when they are more than a fifth (and more than 20).
