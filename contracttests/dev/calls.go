@@ -123,6 +123,7 @@ func (s *server) find(r *http.Request) *call {
 type callView struct {
 	toolView
 	Call      *call
+	Wrong     []*field // those with faults
 	Rest      []string // faults that belong to no field
 	Data      string
 	Envelope  string
@@ -139,6 +140,7 @@ func (s *server) callPage(w http.ResponseWriter, r *http.Request) {
 	d, _ := s.definition(c.Tool)
 	v := callView{Call: c, Data: pretty(c.Result.Data), Envelope: pretty(compact(c.Result)), Wire: s.exchanges(c.from, c.to)}
 	v.toolView, v.Rest = view(d, c)
+	v.Wrong = wrong(v.Fields)
 	status := http.StatusOK
 	if id := c.Result.Effect.Operation; id != "" {
 		detail, err := s.bench.Ledger.Operation(r.Context(), s.bench.Caller.Tenant, string(id))

@@ -47,7 +47,7 @@ const (
 
 const (
 	longText  = 300 // characters, from which a text gets several lines
-	longHint  = 40  // a pattern beyond it explains nothing
+	longHint  = 30  // a pattern beyond it explains nothing
 	maxGroups = 6   // objects in each other that get fields
 )
 
@@ -151,6 +151,17 @@ func form(schema, arguments json.RawMessage, faults []connector.Fault) (fields [
 	return fields, rest
 }
 
+// wrong are the fields with faults, at any depth.
+func wrong(fields []*field) (all []*field) {
+	for _, f := range fields {
+		if len(f.Faults) > 0 {
+			all = append(all, f)
+		}
+		all = append(all, wrong(f.Fields)...)
+	}
+	return all
+}
+
 type formMaker struct {
 	faults map[string][]string
 	n      int
@@ -183,7 +194,6 @@ func (f *formMaker) field(n *node, name, at string, value any, given, required b
 	switch x.Kind {
 	case kindGroup:
 		x.Fields = f.group(n, at, value, depth)
-		return x
 	case kindChoice:
 		x.options(value, given)
 	case kindLines:

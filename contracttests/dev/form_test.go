@@ -93,16 +93,9 @@ func TestFaultsOfNoField(t *testing.T) {
 		{Pointer: "/n", Keyword: "type"}, {Pointer: "/labels/1", Keyword: "type"}, {Pointer: "/a~1b~0c/inner", Keyword: "required"},
 		{Pointer: "/tenant", Keyword: "additionalProperties"}, {Pointer: "", Keyword: "dependentRequired"}, {Pointer: "/pairs/0/k", Keyword: "type"}})
 	got := map[string][]string{}
-	var walk func([]*field)
-	walk = func(all []*field) {
-		for _, f := range all {
-			if f.Faults != nil {
-				got[f.Pointer] = f.Faults
-			}
-			walk(f.Fields)
-		}
+	for _, f := range wrong(fields) {
+		got[f.Pointer] = f.Faults
 	}
-	walk(fields)
 	want := map[string][]string{"/n": {"has another type (type)"}, "/labels": {"line 2 has another type (type)"}, "/a~1b~0c/inner": {"is missing (required)"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("at fields (-want +got):\n%s", diff)
