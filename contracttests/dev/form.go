@@ -259,7 +259,9 @@ func compact(v any) string {
 func (n *node) hint() string {
 	var parts []string
 	add := func(format string, v any) { parts = append(parts, fmt.Sprintf(format, v)) }
-	if n.MinLength != nil && *n.MinLength > 0 {
+	if n.MinLength != nil && *n.MinLength == 1 {
+		parts = append(parts, "not empty")
+	} else if n.MinLength != nil && *n.MinLength > 1 {
 		add("at least %d characters", *n.MinLength)
 	}
 	if n.MaxLength != nil {
