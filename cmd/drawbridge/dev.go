@@ -30,7 +30,7 @@ The page is for this machine. It needs the go command, except with --provider.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.dev(cmd.Context(), f, args) },
 	}
 	cmd.Flags().StringVar(&f.provider, "provider", "", "try the connector of this program for a provider instead: sandbox")
-	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7434", "loopback address to listen on")
+	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:0", "loopback address to listen on; port 0 is a free one")
 	return cmd
 }
 
