@@ -16,6 +16,9 @@ func Develop(ctx context.Context, t T, s Subject, serve func(context.Context, de
 	if err := connector.Lint(s.Connector); err != nil {
 		return err
 	}
+	if s.Harness == nil {
+		return errors.New("the subject has no harness, so there is no provider to try the connector with")
+	}
 	seed := s.Seed
 	if seed == 0 {
 		seed = 1 // the author finds the same data each time
