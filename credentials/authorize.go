@@ -162,6 +162,7 @@ func (s *Service) Authorize(ctx context.Context, c connector.Connection, rejecte
 		if r.dueEarly(now, s.owner) {
 			s.flight(ctx, r, false) // nobody waits for it
 		}
+		s.noteUse(r.key, now)
 		return s.credential(r.provider, access, r.version), nil
 	}
 	return nil, unavailable(s.cfg.RetryBase, "the connection's token changes faster than it can be used")

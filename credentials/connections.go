@@ -51,6 +51,7 @@ type View struct {
 	RequestedScopes []string
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
+	LastUsedAt      time.Time // to within an hour; zero: never
 	AccessExpiresAt time.Time // zero: unknown
 	Renewable       bool      // a new token can be had without a person
 	Revocation      Steps     // of a disconnected one
@@ -138,7 +139,7 @@ func (s *Service) Current(ctx context.Context, c connector.Connection) error {
 
 const viewQuery = `SELECT c.id, c.principal_id, c.provider_id, c.profile, c.ext_issuer, c.ext_subject, c.ext_login, c.ext_organisation,
 	c.status, c.reason, c.authz_version, c.requested_scopes, c.granted_scopes, c.resources, c.notes, c.created_at, c.updated_at,
-	t.access_exp, t.has_refresh
+	c.last_used_at, t.access_exp, t.has_refresh
 	FROM cred_connections c JOIN cred_tokens t ON t.tenant_id = c.tenant_id AND t.connection_id = c.id
 	WHERE c.tenant_id = ? AND c.principal_id = ?`
 
@@ -173,11 +174,11 @@ func (s *Service) views(ctx context.Context, caller connector.Caller, query stri
 		defer rows.Close()
 		for rows.Next() {
 			var v View
-			var expires, renewable int64
-			if err := scanConnection(rows, caller.Tenant, &v, &expires, &renewable); err != nil {
+			var used, expires, renewable int64
+			if err := scanConnection(rows, caller.Tenant, &v, &used, &expires, &renewable); err != nil {
 				return err
 			}
-			v.AccessExpiresAt, v.Renewable = fromMillis(expires), renewable != 0
+			v.LastUsedAt, v.AccessExpiresAt, v.Renewable = fromMillis(used), fromMillis(expires), renewable != 0
 			out = append(out, v)
 		}
 		if err := rows.Err(); err != nil {

@@ -125,6 +125,7 @@ type Service struct {
 	closed      bool
 	running     sync.WaitGroup // flights; Add only under mu and before closed
 	unsealed    map[recordKey]unsealed
+	uses        map[recordKey]use
 	provisional map[connector.ConnectionID]provisional
 }
 
@@ -137,6 +138,7 @@ func New(c Config) (*Service, error) {
 		cfg: c, db: c.DB, log: c.Logger, owner: rand.Text(),
 		providers:   make(map[string]*Provider),
 		unsealed:    make(map[recordKey]unsealed),
+		uses:        make(map[recordKey]use),
 		provisional: make(map[connector.ConnectionID]provisional),
 	}
 	s.clock.db = c.DB
@@ -155,6 +157,9 @@ func New(c Config) (*Service, error) {
 	return s, nil
 }
 
+// closePatience is for what is nice to have on disk when a Service ends.
+const closePatience = 2 * time.Second
+
 // Close ends what has not been sent yet and waits for the rest: an exchange
 // that is under way comes to its end (HTTPTimeout at most), and its answer is
 // stored, or tried once more to be stored. Close the transport after it.
@@ -164,6 +169,11 @@ func (s *Service) Close() {
 	s.mu.Unlock()
 	s.stop()
 	s.running.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	if err := s.NoteUses(ctx); err != nil {
+		s.log.Warn("last uses of connections were not written", "err", err)
+	}
 	s.mu.Lock()
 	s.unsealed = nil // keep adds nothing after closed
 	s.mu.Unlock()

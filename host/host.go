@@ -22,8 +22,10 @@ import (
 	"github.com/drawbridge-dev/drawbridge/telemetry"
 	"github.com/drawbridge-dev/drawbridge/tickets"
 	"github.com/drawbridge-dev/drawbridge/webhooks"
+	"github.com/drawbridge-dev/drawbridge/webhooks/followups"
 	"github.com/drawbridge-dev/drawbridge/webhooks/inbox"
 	"github.com/drawbridge-dev/drawbridge/webhooks/mirror"
+	"github.com/drawbridge-dev/drawbridge/webhooks/notices"
 	"github.com/drawbridge-dev/drawbridge/webhooks/subscriptions"
 )
 
@@ -39,6 +41,10 @@ type Config struct {
 	Consent   connector.Consent    // required
 	Logger    *slog.Logger         // nil discards
 	Telemetry *telemetry.Telemetry // nil: nothing is measured
+	FollowUps []followups.FollowUp // reads that changes of tickets lead to
+	// WatchEvery is how long watchers take to hear of another process's changes. Zero:
+	// 2 seconds.
+	WatchEvery time.Duration
 	// Migrations are of what stands on a host and keeps its tables in the same
 	// database, such as pages.
 	Migrations []store.Migrations
@@ -56,6 +62,8 @@ type Host struct {
 	Mirror      *mirror.Mirror // what connections that have an address for events see
 	// Subscriptions have providers post events to endpoints.
 	Subscriptions *subscriptions.Service
+	notices       *notices.Log
+	followups     *followups.Service
 
 	data      string // folder
 	cooldowns *quotas.Cooldowns
@@ -65,6 +73,7 @@ type Host struct {
 	inventories map[string]*connector.Runtime
 	// subscribing makes and lists subscriptions; no caller sees it either.
 	subscribing map[string]*connector.Runtime
+	reading     map[string]followups.Provider // what follow-ups can reach
 	ways        map[string]subscriptions.Ways
 	schemes     map[string]string // how each provider signs its webhooks
 	manifests   []manifest.Manifest
@@ -76,7 +85,7 @@ type Host struct {
 // and checks every part. The context covers opening only.
 func Open(ctx context.Context, c Config) (*Host, error) {
 	h := &Host{data: c.Data, runtimes: map[string]*connector.Runtime{}, inventories: map[string]*connector.Runtime{},
-		subscribing: map[string]*connector.Runtime{}, ways: map[string]subscriptions.Ways{}, schemes: map[string]string{}, log: c.Logger}
+		subscribing: map[string]*connector.Runtime{}, reading: map[string]followups.Provider{}, ways: map[string]subscriptions.Ways{}, schemes: map[string]string{}, log: c.Logger}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
@@ -96,7 +105,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	}
 	h.DB, err = store.Open(ctx, store.Config{URL: url,
 		Migrations: append([]store.Migrations{credentials.Migrations(), operations.Migrations(), quotas.Migrations(),
-			webhooks.Migrations(), inbox.Migrations(), mirror.Migrations(), subscriptions.Migrations()}, c.Migrations...)})
+			webhooks.Migrations(), inbox.Migrations(), mirror.Migrations(), notices.Migrations(), subscriptions.Migrations()}, c.Migrations...)})
 	if err != nil {
 		return err
 	}
@@ -160,6 +169,13 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 			}
 			h.subscribing[name] = r
 		}
+		if reads, ok := followups.Reads(mount.Connector); ok {
+			config.Connectors = []connector.Connector{reads}
+			if r, err = connector.New(config); err != nil {
+				return err
+			}
+			h.reading[name] = followups.Provider{Connector: mount.Connector, Runtime: r}
+		}
 	}
 	return h.openHooks(c)
 }
@@ -211,6 +227,9 @@ func (h *Host) Close() error {
 	}
 	for _, r := range h.subscribing {
 		r.Close()
+	}
+	for _, p := range h.reading {
+		p.Runtime.(*connector.Runtime).Close()
 	}
 	var errs []error
 	if h.Credentials != nil {
@@ -281,6 +300,7 @@ func (h *Host) Tick(ctx context.Context) (looked int, err error) {
 	}
 	_, err = h.Credentials.PumpRevocations(ctx)
 	errs = append(errs, err)
+	errs = append(errs, h.Credentials.NoteUses(ctx))
 	_, err = h.Credentials.Prune(ctx)
 	errs = append(errs, err, h.Mirror.Tick(ctx), h.Subscriptions.Tick(ctx))
 	_, err = h.cooldowns.Sweep(ctx)

@@ -33,7 +33,7 @@ func (a *app) connectionsCommand() *cobra.Command {
 					fmt.Fprintf(a.out, "no account is connected for %s\nnext: drawbridge connect --provider sandbox --url URL%s\n", a.as, a.flags())
 					return nil
 				}
-				rows := [][]string{{"ID", "PROVIDER", "ACCOUNT", "STATUS", "CONNECTED", "PROJECTS"}}
+				rows := [][]string{{"ID", "PROVIDER", "ACCOUNT", "STATUS", "CONNECTED", "LAST USED", "PROJECTS"}}
 				for _, v := range views {
 					c := v.Connection
 					status := string(v.Status)
@@ -41,7 +41,7 @@ func (a *app) connectionsCommand() *cobra.Command {
 						status += " (" + string(v.Reason) + ")"
 					}
 					rows = append(rows, []string{string(c.ID), c.Provider, quoted(c.Account.Login+" at "+c.Account.Organisation, 40),
-						status, ago(v.CreatedAt), quoted(strings.Join(c.Resources, ", "), 40)})
+						status, ago(v.CreatedAt), lastUse(v), quoted(strings.Join(c.Resources, ", "), 40)})
 				}
 				table(a.out, rows)
 				return nil
@@ -93,6 +93,14 @@ func (a *app) connectionsCommand() *cobra.Command {
 	return cmd
 }
 
+// lastUse is known to within an hour.
+func lastUse(v credentials.View) string {
+	if v.LastUsedAt.IsZero() {
+		return "never"
+	}
+	return ago(v.LastUsedAt)
+}
+
 func (a *app) showConnection(v credentials.View) {
 	c := v.Connection
 	expires := "unknown"
@@ -103,7 +111,7 @@ func (a *app) showConnection(v credentials.View) {
 		{"id", string(c.ID)}, {"provider", c.Provider}, {"account", quoted(c.Account.Login, 60) + " (" + quoted(c.Account.Subject, 60) + ")"},
 		{"organisation", quoted(c.Account.Organisation, 60)}, {"status", strings.TrimSpace(string(v.Status) + " " + string(v.Reason))},
 		{"scopes", strings.Join(c.Scopes, " ")}, {"projects", quoted(strings.Join(c.Resources, ", "), 400)},
-		{"connected", ago(v.CreatedAt)}, {"changed", ago(v.UpdatedAt)}, {"token expires", expires + map[bool]string{true: ", renewed by itself"}[v.Renewable]},
+		{"connected", ago(v.CreatedAt)}, {"last used", lastUse(v)}, {"changed", ago(v.UpdatedAt)}, {"token expires", expires + map[bool]string{true: ", renewed by itself"}[v.Renewable]},
 	})
 	for _, n := range c.Notes {
 		fmt.Fprintf(a.out, "note: %s\n", n)
@@ -152,6 +160,9 @@ func connectionJSON(c connector.Connection) map[string]any {
 func viewJSON(v credentials.View) map[string]any {
 	m := connectionJSON(v.Connection)
 	m["status"], m["reason"], m["created_at"], m["updated_at"] = v.Status, v.Reason, v.CreatedAt, v.UpdatedAt
+	if !v.LastUsedAt.IsZero() {
+		m["last_used_at"] = v.LastUsedAt
+	}
 	if !v.AccessExpiresAt.IsZero() {
 		m["access_expires_at"] = v.AccessExpiresAt
 	}
