@@ -23,6 +23,7 @@ import (
 	"github.com/drawbridge-dev/drawbridge/host"
 	"github.com/drawbridge-dev/drawbridge/mcpexpose"
 	"github.com/drawbridge-dev/drawbridge/store"
+	"github.com/drawbridge-dev/drawbridge/telemetry"
 )
 
 func main() {
@@ -37,16 +38,17 @@ func main() {
 
 // app is one invocation: where it writes and the flags that all commands share.
 type app struct {
-	in       io.Reader
-	out, err io.Writer
-	data     string
-	database string
-	keys     string // where the key ring comes from
-	as       string
-	json     bool
-	logger   *slog.Logger // nil: commands of one moment log nothing
-	code     int          // exit code of a command that ended without an error
-	process  bool         // this is the whole process, which may be confined
+	in        io.Reader
+	out, err  io.Writer
+	data      string
+	database  string
+	keys      string // where the key ring comes from
+	as        string
+	json      bool
+	logger    *slog.Logger         // nil: commands of one moment log nothing
+	telemetry *telemetry.Telemetry // nil: nothing is measured
+	code      int                  // exit code of a command that ended without an error
+	process   bool                 // this is the whole process, which may be confined
 }
 
 // run is main without the process: the tests call it.
@@ -166,7 +168,7 @@ func (a *app) open(ctx context.Context) (*host.Host, connector.Caller, error) {
 	}
 	h, err := host.Open(ctx, host.Config{
 		Data: a.data, Database: a.database, Instances: instances, Profiles: profiles, Keys: ring, Policy: host.Local{}, Consent: host.Local{},
-		Logger: a.logger, Migrations: []store.Migrations{console.Migrations(), mcpexpose.Migrations()},
+		Logger: a.logger, Telemetry: a.telemetry, Migrations: []store.Migrations{console.Migrations(), mcpexpose.Migrations()},
 	})
 	return h, caller, err
 }

@@ -22,6 +22,7 @@ import (
 
 type serveFlags struct {
 	listen, url     string
+	metrics         string
 	cert, key       string
 	oidc            oidcFlags
 	mcp             mcpFlags
@@ -47,6 +48,7 @@ that is printed here and works once. Several processes may serve one database.`,
 	s := cmd.Flags()
 	s.StringVar(&f.listen, "listen", "127.0.0.1:7433", "address to listen on")
 	s.StringVar(&f.url, "url", "", "how browsers and clients reach this server; needed unless it listens on a loopback address")
+	s.StringVar(&f.metrics, "metrics-listen", "", "address for /metrics in Prometheus' format, without a sign-in: for operators alone")
 	s.StringVar(&f.cert, "tls-cert", "", "PEM file of the certificate chain")
 	s.StringVar(&f.key, "tls-key", "", "PEM file of its key")
 	s.IntVar(&f.shutdownSeconds, "grace", 30, "seconds that requests under way have when the server stops")
@@ -71,7 +73,16 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		return err
 	}
 	a.logger = slog.New(slog.NewTextHandler(a.err, nil))
+	measured, err := a.openMetrics(f.metrics)
+	if err != nil {
+		return err
+	}
+	defer measured.close()
 	return a.with(ctx, func(h *host.Host, caller connector.Caller) error {
+		if err := measured.serve(h); err != nil {
+			return err
+		}
+		defer measured.close() // before the host, which it reads
 		pages, err := a.pages(h, caller, base, f.oidc)
 		if err != nil {
 			return err

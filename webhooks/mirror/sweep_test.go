@@ -57,6 +57,9 @@ func TestSweepRepairs(t *testing.T) {
 		must(t, h.m.Sweep(t.Context(), h.conn))
 		h.drain()
 		h.shows(t)
+		if s, err := h.m.Stats(t.Context()); err != nil || !cmp.Equal(s, Stats{Followed: 1, Drift: 2}) {
+			t.Errorf("statistics: %+v, %v", s, err)
+		}
 		if v := h.coverage(); v.Drift != 2 {
 			t.Errorf("drift %d, want t003 and new", v.Drift)
 		}
