@@ -80,7 +80,7 @@ func (s *Service) Add(ctx context.Context, r AddRequest) (Added, error) {
 	hash := tokenHash(text)
 	e := Endpoint{ID: newID("whe_"), Tenant: r.Tenant, Provider: r.Provider, Connection: r.Connection, Scheme: r.Scheme, Handshake: r.Handshake,
 		Secrets: []Secret{}}
-	err = s.db.Update(ctx, func(tx *store.Tx) error {
+	err = s.db.UpdateFor(ctx, store.Tenant(string(r.Tenant)), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -107,7 +107,7 @@ func (s *Service) Add(ctx context.Context, r AddRequest) (Added, error) {
 // Disable ends an endpoint for good: its address answers like one that never
 // was. What it received stays. Disabling twice changes nothing.
 func (s *Service) Disable(ctx context.Context, tenant connector.TenantID, id string) error {
-	err := s.db.Update(ctx, func(tx *store.Tx) error {
+	err := s.db.UpdateFor(ctx, store.Tenant(string(tenant)), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -130,7 +130,7 @@ func (s *Service) Disable(ctx context.Context, tenant connector.TenantID, id str
 
 const endpointColumns = `id, tenant, provider, connection, scheme, handshake, created_at, disabled_at`
 
-func scanEndpoint(r interface{ Scan(...any) error }) (Endpoint, error) {
+func scanEndpoint(r store.Scanner) (Endpoint, error) {
 	var e Endpoint
 	var created, disabled int64
 	err := r.Scan(&e.ID, &e.Tenant, &e.Provider, &e.Connection, &e.Scheme, &e.Handshake, &created, &disabled)
@@ -149,7 +149,7 @@ func moment(ms int64) *time.Time {
 // Endpoints lists a tenant's endpoints, the disabled ones included.
 func (s *Service) Endpoints(ctx context.Context, tenant connector.TenantID) ([]Endpoint, error) {
 	all := []Endpoint{}
-	err := s.db.View(ctx, func(tx *store.Tx) error {
+	err := s.db.ViewFor(ctx, store.Tenant(string(tenant)), func(tx *store.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT `+endpointColumns+` FROM webhook_endpoint WHERE tenant = ? ORDER BY created_at, id`, string(tenant))
 		if err != nil {
 			return err
@@ -178,7 +178,7 @@ func (s *Service) Endpoints(ctx context.Context, tenant connector.TenantID) ([]E
 // Show returns one endpoint, or NOT_FOUND, also when it is another tenant's.
 func (s *Service) Show(ctx context.Context, tenant connector.TenantID, id string) (Endpoint, error) {
 	var e Endpoint
-	err := s.db.View(ctx, func(tx *store.Tx) (err error) {
+	err := s.db.ViewFor(ctx, store.Tenant(string(tenant)), func(tx *store.Tx) (err error) {
 		e, err = scanEndpoint(tx.QueryRow(ctx, `SELECT `+endpointColumns+` FROM webhook_endpoint WHERE tenant = ? AND id = ?`, string(tenant), id))
 		if errors.Is(err, sql.ErrNoRows) {
 			return notFound()

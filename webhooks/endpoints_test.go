@@ -76,7 +76,7 @@ func TestRotation(t *testing.T) {
 		}
 
 		// The overlap ends: an hour passes for the row.
-		must(t, h.db.Update(t.Context(), func(tx *store.Tx) error {
+		must(t, h.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 			_, err := tx.Exec(t.Context(), `UPDATE webhook_secret SET not_after = not_after - ? WHERE not_after > 0`, time.Hour.Milliseconds()+1)
 			return err
 		}))
@@ -153,7 +153,7 @@ func TestEndpointsAreLookedUpAgain(t *testing.T) {
 // is our fault.
 func TestEndpointWithoutSecret(t *testing.T) {
 	h := open(t, storetest.SQLite(t), Config{})
-	must(t, h.db.Update(t.Context(), func(tx *store.Tx) error {
+	must(t, h.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 		_, err := tx.Exec(t.Context(), `DELETE FROM webhook_secret`)
 		return err
 	}))
@@ -202,17 +202,14 @@ func TestSecretsAreNotStoredInTheClear(t *testing.T) {
 		token := strings.TrimPrefix(h.github.Path, PathPrefix)
 		var stored bytes.Buffer
 		for _, query := range []string{`SELECT id, scheme, token_hash FROM webhook_endpoint`, `SELECT endpoint, id, secret FROM webhook_secret`} {
-			rows, err := h.db.Query(t.Context(), query)
-			must(t, err)
-			for rows.Next() {
+			must(t, h.db.EachFor(t.Context(), store.AllTenants(), func(row store.Scanner) error {
 				var a, b string
 				var c []byte
-				must(t, rows.Scan(&a, &b, &c))
+				err := row.Scan(&a, &b, &c)
 				stored.WriteString(a + b)
 				stored.Write(c)
-			}
-			must(t, rows.Err())
-			rows.Close()
+				return err
+			}, query))
 		}
 		all, err := h.s.Endpoints(t.Context(), "acme")
 		must(t, err)

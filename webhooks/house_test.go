@@ -52,7 +52,7 @@ const githubSecret = "It's a Secret to Everybody"
 
 func each(t *testing.T, fn func(t *testing.T, h *house)) {
 	t.Helper()
-	storetest.Each(t, func(t *testing.T, d storetest.Database) { fn(t, open(t, d, Config{})) })
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) { fn(t, open(t, d, Config{})) })
 }
 
 // connection is alive, and may touch the projects orders and billing.

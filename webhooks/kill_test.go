@@ -81,7 +81,7 @@ func child(text string) error {
 
 func applyTrial(ctx context.Context, db *store.DB, in *inbox.Inbox, l inbox.Lease) error {
 	time.Sleep(time.Duration(rand.IntN(3)) * time.Millisecond) // the fetch
-	return db.Update(ctx, func(tx *store.Tx) error {
+	return db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		if err := in.Complete(ctx, tx, l); err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func TestKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	storetest.Each(t, func(t *testing.T, d storetest.Database) { killTrial(t, d, lasts) })
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) { killTrial(t, d, lasts) })
 }
 
 func killTrial(t *testing.T, d storetest.Database, lasts time.Duration) {
@@ -282,22 +282,19 @@ func judge(t *testing.T, db *store.DB, acknowledged map[string]bool) {
 	t.Helper()
 	count := func(query string) (n int) {
 		t.Helper()
-		must(t, db.QueryRow(t.Context(), query).Scan(&n))
+		must(t, db.QueryRowFor(t.Context(), store.AllTenants(), query).Scan(&n))
 		return n
 	}
-	rows, err := db.Query(t.Context(), `SELECT delivery_id, state FROM webhook_delivery`)
-	must(t, err)
-	defer rows.Close()
 	there := map[string]string{}
-	for rows.Next() {
+	must(t, db.EachFor(t.Context(), store.AllTenants(), func(row store.Scanner) error {
 		var id, state string
-		must(t, rows.Scan(&id, &state))
+		err := row.Scan(&id, &state)
 		if there[id] != "" {
 			t.Errorf("%s is stored twice", id)
 		}
 		there[id] = state
-	}
-	must(t, rows.Err())
+		return err
+	}, `SELECT delivery_id, state FROM webhook_delivery`))
 	lost := 0
 	for id := range acknowledged {
 		if there[id] != inbox.StateDecoded {

@@ -168,7 +168,8 @@ func (r *receiver) lookUp(ctx context.Context, hash []byte) (addressee, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.s.storeTimeout)
 	defer cancel()
 	var a addressee
-	err := r.s.db.View(ctx, func(tx *store.Tx) (err error) {
+	// The address is all that is known; whose it is comes out of the row.
+	err := r.s.db.ViewFor(ctx, store.AllTenants(), func(tx *store.Tx) (err error) {
 		a = addressee{}
 		if a.Endpoint, err = scanEndpoint(tx.QueryRow(ctx, `SELECT `+endpointColumns+` FROM webhook_endpoint
 			WHERE token_hash = ? AND disabled_at = 0`, hash)); err != nil {

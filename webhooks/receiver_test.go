@@ -167,7 +167,7 @@ func TestUnknownAndDisabledAnswerAlike(t *testing.T) {
 func TestStoreFailureIsUnavailable(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		rename := func(from, to string) {
-			must(t, h.db.Update(t.Context(), func(tx *store.Tx) error {
+			must(t, h.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 				_, err := tx.Exec(t.Context(), `ALTER TABLE `+from+` RENAME TO `+to)
 				return err
 			}))
@@ -271,7 +271,7 @@ func TestUnsignedIDsCauseNoFlood(t *testing.T) {
 	var h *house
 	h = open(t, storetest.SQLite(t), Config{Apply: func(ctx context.Context, l inbox.Lease) error {
 		applied <- l.Dirty
-		return h.db.Update(ctx, func(tx *store.Tx) error { return h.s.Inbox().Complete(ctx, tx, l) })
+		return h.db.UpdateFor(ctx, store.Tenant(l.Tenant), func(tx *store.Tx) error { return h.s.Inbox().Complete(ctx, tx, l) })
 	}})
 	h.run()
 	body := `"orders/1"`

@@ -13,20 +13,14 @@ type sealedSecret struct {
 }
 
 func (s *Service) sealedSecrets(ctx context.Context) ([]sealedSecret, error) {
-	rows, err := s.db.Query(ctx, `SELECT endpoint, id, secret FROM webhook_secret ORDER BY endpoint, id`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var all []sealedSecret
-	for rows.Next() {
+	err := s.db.EachFor(ctx, store.AllTenants(), func(row store.Scanner) error {
 		var v sealedSecret
-		if err := rows.Scan(&v.endpoint, &v.id, &v.sealed); err != nil {
-			return nil, err
-		}
+		err := row.Scan(&v.endpoint, &v.id, &v.sealed)
 		all = append(all, v)
-	}
-	return all, rows.Err()
+		return err
+	}, `SELECT endpoint, id, secret FROM webhook_secret ORDER BY endpoint, id`)
+	return all, err
 }
 
 // SealedBy counts the secrets of endpoints and the bodies of deliveries by the
@@ -79,7 +73,7 @@ func (s *Service) Reseal(ctx context.Context) (int, error) {
 		if err != nil {
 			return changed, failed(err)
 		}
-		err = s.db.Update(ctx, func(tx *store.Tx) error {
+		err = s.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 			_, err := tx.Exec(ctx, `UPDATE webhook_secret SET secret = ? WHERE endpoint = ? AND id = ?`, fresh, v.endpoint, v.id)
 			return err
 		})

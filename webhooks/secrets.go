@@ -56,7 +56,7 @@ func (s *Service) Rotate(ctx context.Context, tenant connector.TenantID, id, sec
 	if err != nil {
 		return Rotated{}, err
 	}
-	err = s.db.Update(ctx, func(tx *store.Tx) error {
+	err = s.db.UpdateFor(ctx, store.Tenant(string(tenant)), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err

@@ -83,7 +83,7 @@ func (b *Inbox) decode(ctx context.Context, decoder Decoder) (int, error) {
 	defer cancel()
 	decoded, failed := b.decodeBatch(ctx, claimed, decoder)
 	marked := false
-	err = b.db.Update(ctx, func(tx *store.Tx) error {
+	err = b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		marked = false
 		now, err := b.now(ctx, tx)
 		if err != nil {
@@ -204,7 +204,7 @@ func scanText(r *sql.Rows) (text string, err error) { return text, r.Scan(&text)
 // those that were only near it are cleared. The numbers stand in the text so that
 // the index of suspects is used.
 func (b *Inbox) claimWaiting(ctx context.Context) (claimed []waiting, err error) {
-	err = b.db.Update(ctx, func(tx *store.Tx) error {
+	err = b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		now, err := b.now(ctx, tx)
 		if err != nil {
 			return err
@@ -275,21 +275,17 @@ func (b *Inbox) bodies(ctx context.Context, claimed []waiting) (map[string][]byt
 		ids = append(ids, w.row)
 	}
 	places, args := in(ids)
-	rows, err := b.db.Query(ctx, `SELECT id, body FROM webhook_delivery WHERE id IN `+places, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	sealed := map[string][]byte{}
-	for rows.Next() {
+	err := b.db.EachFor(ctx, store.AllTenants(), func(row store.Scanner) error {
 		var id string
 		var body []byte
-		if err := rows.Scan(&id, &body); err != nil {
-			return nil, err
+		if err := row.Scan(&id, &body); err != nil {
+			return err
 		}
 		sealed[id] = body
-	}
-	return sealed, rows.Err()
+		return nil
+	}, `SELECT id, body FROM webhook_delivery WHERE id IN `+places, args...)
+	return sealed, err
 }
 
 func (b *Inbox) decodeOne(w waiting, sealed []byte, decoder Decoder) (outcome, error) {

@@ -77,7 +77,7 @@ func TestNeighboursOfADeadlyDelivery(t *testing.T) {
 				continue
 			}
 			// It lives, so it goes on to the end.
-			must(t, b.db.Update(t.Context(), func(tx *store.Tx) error {
+			must(t, b.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 				_, err := tx.Exec(t.Context(), `UPDATE webhook_delivery SET claimed_until = 0, tries = tries - 1 WHERE id = ?`, claimed[0].row)
 				return err
 			}))
@@ -133,7 +133,7 @@ func TestDecodingIsOneTransaction(t *testing.T) {
 
 		ingest(t, b, Stored, delivery("d2", "8"))
 		rename := func(from, to string) {
-			must(t, b.db.Update(t.Context(), func(tx *store.Tx) error {
+			must(t, b.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 				_, err := tx.Exec(t.Context(), `ALTER TABLE `+from+` RENAME TO `+to)
 				return err
 			}))
@@ -170,11 +170,11 @@ func TestBodiesAreSealed(t *testing.T) {
 			t.Errorf("another tenant's body: %v", err)
 		}
 		var sealed []byte
-		must(t, b.db.QueryRow(t.Context(), `SELECT body FROM webhook_delivery WHERE id = ?`, all[1].ID).Scan(&sealed))
+		must(t, b.db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT body FROM webhook_delivery WHERE id = ?`, all[1].ID).Scan(&sealed))
 		if bytes.Contains(sealed, []byte("u001B")) || bytes.Contains(sealed, []byte("X-Event")) {
 			t.Error("the body is stored in the clear")
 		}
-		must(t, b.db.Update(t.Context(), func(tx *store.Tx) error {
+		must(t, b.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 			_, err := tx.Exec(t.Context(), `UPDATE webhook_delivery SET body = ? WHERE id = ?`, sealed, all[0].ID)
 			return err
 		}))

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 // each runs a test with a fresh inbox on every engine.
 func each(t *testing.T, fn func(t *testing.T, b *Inbox)) {
 	t.Helper()
-	storetest.Each(t, func(t *testing.T, d storetest.Database) { fn(t, open(t, d, Config{})) })
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) { fn(t, open(t, d, Config{})) })
 }
 
 var ring = sync.OnceValue(func() *keys.Ring {
@@ -124,7 +124,7 @@ func decodeAll(t *testing.T, b *Inbox) {
 
 func mark(t *testing.T, b *Inbox, marks ...Mark) {
 	t.Helper()
-	must(t, b.db.Update(t.Context(), func(tx *store.Tx) error { return b.Mark(t.Context(), tx, marks) }))
+	must(t, b.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error { return b.Mark(t.Context(), tx, marks) }))
 }
 
 func claim(t *testing.T, b *Inbox, n int) []Lease {
@@ -146,7 +146,7 @@ func claimOne(t *testing.T, b *Inbox, object string) Lease {
 
 func complete(b *Inbox, l Lease) error {
 	ctx := context.Background()
-	return b.db.Update(ctx, func(tx *store.Tx) error { return b.Complete(ctx, tx, l) })
+	return b.db.UpdateFor(ctx, store.Tenant(l.Tenant), func(tx *store.Tx) error { return b.Complete(ctx, tx, l) })
 }
 
 func stats(t *testing.T, b *Inbox) Stats {
@@ -252,7 +252,7 @@ func TestRepeatedBodyUnderOtherIDs(t *testing.T) {
 
 // Two processes and many senders at once: each id is stored once.
 func TestConcurrentDuplicates(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		inboxes := []*Inbox{open(t, d, Config{}), open(t, d, Config{})}
 		var mu sync.Mutex
 		got := map[Verdict]int{}

@@ -158,7 +158,7 @@ func (b *Inbox) storeBatch(ctx context.Context) {
 	})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	err = b.db.Update(ctx, func(tx *store.Tx) error {
+	err = b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		for _, a := range batch {
 			a.verdict = 0
 		}

@@ -18,7 +18,7 @@ import (
 //
 // Guarantee: HOO2
 func TestStoredMeansCommitted(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		b, other := open(t, d, Config{}), open(t, d, Config{})
 		var senders sync.WaitGroup
 		for i := range 40 {
@@ -29,7 +29,7 @@ func TestStoredMeansCommitted(t *testing.T) {
 					return
 				}
 				var n int
-				err := other.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM webhook_delivery WHERE delivery_id = ?`, id).Scan(&n)
+				err := other.db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT COUNT(*) FROM webhook_delivery WHERE delivery_id = ?`, id).Scan(&n)
 				if err != nil || n != 1 {
 					t.Errorf("%s: %d rows, %v", id, n, err)
 				}
@@ -47,7 +47,7 @@ func TestSendersShareACommit(t *testing.T) {
 	locked, release := make(chan struct{}), make(chan struct{})
 	holder := make(chan error)
 	go func() {
-		holder <- b.db.Update(context.Background(), func(*store.Tx) error { close(locked); <-release; return nil })
+		holder <- b.db.UpdateFor(context.Background(), store.AllTenants(), func(*store.Tx) error { close(locked); <-release; return nil })
 	}()
 	<-locked
 	verdicts := make(chan error)
@@ -112,7 +112,7 @@ func TestStoreFailureIsNoVerdict(t *testing.T) {
 	d := storetest.SQLite(t)
 	b := open(t, d, Config{})
 	ctx := t.Context()
-	must(t, b.db.Update(ctx, func(tx *store.Tx) error {
+	must(t, b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		_, err := tx.Exec(ctx, `ALTER TABLE webhook_delivery RENAME TO away`)
 		return err
 	}))
@@ -125,7 +125,7 @@ func TestStoreFailureIsNoVerdict(t *testing.T) {
 		})
 	}
 	senders.Wait()
-	must(t, b.db.Update(ctx, func(tx *store.Tx) error {
+	must(t, b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		_, err := tx.Exec(ctx, `ALTER TABLE away RENAME TO webhook_delivery`)
 		return err
 	}))
@@ -159,7 +159,7 @@ func TestBatchSizes(t *testing.T) {
 				batch = append(batch, a)
 			}
 			batch = append(batch, batch[0]) // and one of them twice
-			must(t, b.db.Update(t.Context(), func(tx *store.Tx) error { return b.insert(t.Context(), tx, batch) }))
+			must(t, b.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error { return b.insert(t.Context(), tx, batch) }))
 			if slices.ContainsFunc(batch, func(a *arrival) bool { return a.verdict == 0 }) {
 				t.Fatalf("%d deliveries: one has no verdict", n)
 			}

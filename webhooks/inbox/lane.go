@@ -83,7 +83,8 @@ const (
 	maxAttempts = 10
 )
 
-// Mark makes lanes dirty within the caller's transaction. A lane that is being
+// Mark makes lanes dirty within the caller's transaction, whose scope must hold
+// their tenants. A lane that is being
 // applied right now is claimed again afterwards. A mark un-parks a lane that
 // was parked for 15 minutes, for one attempt.
 func (b *Inbox) Mark(ctx context.Context, tx *store.Tx, marks []Mark) error {

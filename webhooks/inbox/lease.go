@@ -49,7 +49,7 @@ const (
 // Config.PerConnection lanes leased at once.
 func (b *Inbox) Claim(ctx context.Context, n int) ([]Lease, error) {
 	var leases []Lease
-	err := b.db.Update(ctx, func(tx *store.Tx) error {
+	err := b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		leases = leases[:0]
 		now, err := b.now(ctx, tx)
 		if err != nil {
@@ -162,7 +162,7 @@ func (b *Inbox) park(ctx context.Context, tx *store.Tx, l Lease, now time.Time, 
 // is not renewed even if nobody has claimed the lane: its place in the
 // connection's budget may be taken.
 func (b *Inbox) Renew(ctx context.Context, l Lease) (Lease, error) {
-	err := b.db.Update(ctx, func(tx *store.Tx) error {
+	err := b.db.UpdateFor(ctx, store.Tenant(l.Tenant), func(tx *store.Tx) error {
 		now, err := b.now(ctx, tx)
 		if err != nil {
 			return err
@@ -206,7 +206,7 @@ func (b *Inbox) Fail(ctx context.Context, l Lease, cause error) error {
 	case errors.Is(cause, context.Canceled):
 		return b.giveBack(ctx, l, nil)
 	}
-	return b.db.Update(ctx, func(tx *store.Tx) error {
+	return b.db.UpdateFor(ctx, store.Tenant(l.Tenant), func(tx *store.Tx) error {
 		now, err := b.now(ctx, tx)
 		if err != nil {
 			return err
@@ -222,7 +222,7 @@ func (b *Inbox) Fail(ctx context.Context, l Lease, cause error) error {
 
 // giveBack takes the attempt back and, with a pause, lets the connection rest.
 func (b *Inbox) giveBack(ctx context.Context, l Lease, p *Pause) error {
-	return b.db.Update(ctx, func(tx *store.Tx) error {
+	return b.db.UpdateFor(ctx, store.Tenant(l.Tenant), func(tx *store.Tx) error {
 		now, err := b.now(ctx, tx)
 		if err != nil {
 			return err

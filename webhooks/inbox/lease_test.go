@@ -70,7 +70,7 @@ func TestFencedCompleteRollsBack(t *testing.T) {
 		stale := claimOne(t, b, "7")
 		b.skew = b.lease + time.Second
 		claimOne(t, b, "7")
-		err := b.db.Update(t.Context(), func(tx *store.Tx) error {
+		err := b.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 			if err := b.Mark(t.Context(), tx, []Mark{{Lane: lane("8")}}); err != nil {
 				return err
 			}
@@ -304,7 +304,7 @@ func TestRemovalsGoFirst(t *testing.T) {
 // OPS5 and G9: several pools, as several replicas have, share the lanes, and
 // together keep to the budget of a connection.
 func TestManyClaimersShareTheLanes(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		replicas := []*Inbox{open(t, d, Config{PerConnection: 3}), open(t, d, Config{PerConnection: 3}), open(t, d, Config{PerConnection: 3})}
 		var marks []Mark
 		for i := range 60 {

@@ -27,7 +27,7 @@ type modelLane struct {
 // G2, G3, G4, W18, W32.
 // Guarantee: HOO3
 func TestLanesModel(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		b := open(t, d, Config{PerConnection: 3})
 		ctx := t.Context()
 		rapid.Check(t, func(t *rapid.T) {
@@ -36,7 +36,7 @@ func TestLanesModel(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			check(b.db.Update(ctx, func(tx *store.Tx) error {
+			check(b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 				_, err := tx.Exec(ctx, `DELETE FROM webhook_lane`)
 				if err == nil {
 					_, err = tx.Exec(ctx, `DELETE FROM webhook_queue`)
@@ -113,7 +113,7 @@ func TestLanesModel(t *testing.T) {
 						l.Connection = fmt.Sprint("c", rapid.IntRange(0, 1).Draw(t, "connection"))
 						marks = append(marks, Mark{Lane: l, Removes: rapid.Bool().Draw(t, "removes")})
 					}
-					check(b.db.Update(ctx, func(tx *store.Tx) error { return b.Mark(ctx, tx, marks) }))
+					check(b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error { return b.Mark(ctx, tx, marks) }))
 					together := map[string]Lane{}
 					for _, m := range marks {
 						together[m.ID()] = m.Lane

@@ -49,12 +49,13 @@ type Record struct {
 const recordColumns = `id, tenant, endpoint, delivery_id, digest, conflict_of, provider, connection, event_type, secret, pull,
 	received_at, state, reason, decoded_at, marks, repeats, kept`
 
-func scanRecord(r interface{ Scan(...any) error }) (Record, error) {
+func scanRecord(r store.Scanner) (Record, error) {
 	var v Record
 	var sum []byte
-	var received, decoded int64
+	var received, decoded, pull, kept int64
 	err := r.Scan(&v.ID, &v.Tenant, &v.Endpoint, &v.DeliveryID, &sum, &v.ConflictOf, &v.Provider, &v.Connection, &v.EventType, &v.Secret,
-		&v.Pull, &received, &v.State, &v.Reason, &decoded, &v.Marks, &v.Repeats, &v.BodyKept)
+		&pull, &received, &v.State, &v.Reason, &decoded, &v.Marks, &v.Repeats, &kept)
+	v.Pull, v.BodyKept = pull == 1, kept == 1
 	v.SHA256, v.ReceivedAt, v.DecodedAt = hex.EncodeToString(sum), millis(received), moment(decoded)
 	return v, err
 }
@@ -98,16 +99,18 @@ func (b *Inbox) List(ctx context.Context, f Filter) ([]Record, error) {
 	if f.Conflicts {
 		query += " AND conflict_of <> ''"
 	}
-	rows, err := b.db.Query(ctx, query+` ORDER BY id DESC LIMIT ?`, append(args, limit(f.Limit))...)
-	if err != nil {
-		return nil, err
-	}
-	return scanAll(rows, func(r *sql.Rows) (Record, error) { return scanRecord(r) })
+	var all []Record
+	err := b.db.EachFor(ctx, store.Tenant(f.Tenant), func(row store.Scanner) error {
+		v, err := scanRecord(row)
+		all = append(all, v)
+		return err
+	}, query+` ORDER BY id DESC LIMIT ?`, append(args, limit(f.Limit))...)
+	return all, err
 }
 
 // Show returns one delivery. ErrNotFound also when it is another tenant's.
 func (b *Inbox) Show(ctx context.Context, tenant, id string) (Record, error) {
-	v, err := scanRecord(b.db.QueryRow(ctx, `SELECT `+recordColumns+` FROM webhook_delivery WHERE tenant = ? AND id = ?`, tenant, id))
+	v, err := scanRecord(b.db.QueryRowFor(ctx, store.Tenant(tenant), `SELECT `+recordColumns+` FROM webhook_delivery WHERE tenant = ? AND id = ?`, tenant, id))
 	return v, notFound(err)
 }
 
@@ -115,7 +118,7 @@ func (b *Inbox) Show(ctx context.Context, tenant, id string) (Record, error) {
 // model's context. It fails with ErrNoBody when retention dropped it.
 func (b *Inbox) Body(ctx context.Context, tenant, id string) (header map[string]string, body []byte, err error) {
 	var sealed []byte
-	err = b.db.QueryRow(ctx, `SELECT body FROM webhook_delivery WHERE tenant = ? AND id = ?`, tenant, id).Scan(&sealed)
+	err = b.db.QueryRowFor(ctx, store.Tenant(tenant), `SELECT body FROM webhook_delivery WHERE tenant = ? AND id = ?`, tenant, id).Scan(&sealed)
 	if err := notFound(err); err != nil {
 		return nil, nil, err
 	}
@@ -128,7 +131,7 @@ func (b *Inbox) Body(ctx context.Context, tenant, id string) (header map[string]
 // Replay has a delivery decoded once more, whatever came of it before. It fails
 // with ErrNoBody when retention dropped the body.
 func (b *Inbox) Replay(ctx context.Context, tenant, id string) error {
-	err := b.db.Update(ctx, func(tx *store.Tx) error {
+	err := b.db.UpdateFor(ctx, store.Tenant(tenant), func(tx *store.Tx) error {
 		n, err := tx.Exec(ctx, `UPDATE webhook_delivery SET state = 'received', reason = '', tries = 0, claimed_until = 0
 			WHERE tenant = ? AND id = ? AND kept = 1`, tenant, id)
 		if err != nil || n == 1 {
@@ -168,7 +171,7 @@ type LaneState struct {
 const laneColumns = `id, tenant, provider, connection, kind, object, dirty, applied, dirty_at, due_at, lease_until, attempts,
 	parked_at, reason, applied_at`
 
-func scanLane(r interface{ Scan(...any) error }) (LaneState, error) {
+func scanLane(r store.Scanner) (LaneState, error) {
 	var v LaneState
 	var dirtyAt, due, lease, parked, applied int64
 	err := r.Scan(&v.ID, &v.Tenant, &v.Provider, &v.Connection, &v.Kind, &v.Object, &v.Dirty, &v.Applied, &dirtyAt, &due, &lease,
@@ -197,23 +200,25 @@ func (b *Inbox) Lanes(ctx context.Context, f LaneFilter) ([]LaneState, error) {
 	} else {
 		query += ` AND dirty > applied`
 	}
-	rows, err := b.db.Query(ctx, query+` ORDER BY id LIMIT ?`, append(args, limit(f.Limit))...)
-	if err != nil {
-		return nil, err
-	}
-	return scanAll(rows, func(r *sql.Rows) (LaneState, error) { return scanLane(r) })
+	var all []LaneState
+	err := b.db.EachFor(ctx, store.Tenant(f.Tenant), func(row store.Scanner) error {
+		v, err := scanLane(row)
+		all = append(all, v)
+		return err
+	}, query+` ORDER BY id LIMIT ?`, append(args, limit(f.Limit))...)
+	return all, err
 }
 
 // ShowLane returns one lane. ErrNotFound also when it is another tenant's.
 func (b *Inbox) ShowLane(ctx context.Context, tenant, id string) (LaneState, error) {
-	v, err := scanLane(b.db.QueryRow(ctx, `SELECT `+laneColumns+` FROM webhook_lane WHERE tenant = ? AND id = ?`, tenant, id))
+	v, err := scanLane(b.db.QueryRowFor(ctx, store.Tenant(tenant), `SELECT `+laneColumns+` FROM webhook_lane WHERE tenant = ? AND id = ?`, tenant, id))
 	return v, notFound(err)
 }
 
 // Unpark gives a parked lane its attempts back. It fails with ErrNotFound when
 // there is no such lane that is parked.
 func (b *Inbox) Unpark(ctx context.Context, tenant, id string) error {
-	err := b.db.Update(ctx, func(tx *store.Tx) error {
+	err := b.db.UpdateFor(ctx, store.Tenant(tenant), func(tx *store.Tx) error {
 		now, err := b.now(ctx, tx)
 		if err != nil {
 			return err

@@ -76,7 +76,7 @@ func child(text string) error {
 }
 
 func begin(ctx context.Context, b *Inbox, l Lease) error {
-	return b.db.Update(ctx, func(tx *store.Tx) error {
+	return b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -97,7 +97,7 @@ func begin(ctx context.Context, b *Inbox, l Lease) error {
 // steal lets the lease run out at once, so that somebody else gets the lane
 // while this apply is still at it.
 func steal(ctx context.Context, b *Inbox, l Lease) error {
-	err := b.db.Update(ctx, func(tx *store.Tx) error {
+	err := b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE webhook_lane SET lease_until = 1, due_at = 0 WHERE id = ? AND fence = ?`, l.ID(), l.Fence)
 		if err == nil {
 			_, err = tx.Exec(ctx, `UPDATE trial_busy SET lease_until = 0 WHERE lane = ? AND fence = ?`, l.ID(), l.Fence)
@@ -109,7 +109,7 @@ func steal(ctx context.Context, b *Inbox, l Lease) error {
 	}
 	for range 1000 {
 		var fence int64
-		if err := b.db.QueryRow(ctx, `SELECT fence FROM webhook_lane WHERE id = ?`, l.ID()).Scan(&fence); err != nil {
+		if err := b.db.QueryRowFor(ctx, store.AllTenants(), `SELECT fence FROM webhook_lane WHERE id = ?`, l.ID()).Scan(&fence); err != nil {
 			return err
 		}
 		if fence > l.Fence {
@@ -122,7 +122,7 @@ func steal(ctx context.Context, b *Inbox, l Lease) error {
 
 func finish(ctx context.Context, b *Inbox, l Lease) error {
 	ctx = context.WithoutCancel(ctx) // a process that missed that its lease is gone
-	err := b.db.Update(ctx, func(tx *store.Tx) error {
+	err := b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		if err := b.Complete(ctx, tx, l); err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func finish(ctx context.Context, b *Inbox, l Lease) error {
 		return err
 	})
 	if err != nil {
-		_ = b.db.Update(ctx, func(tx *store.Tx) error {
+		_ = b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 			what := "error"
 			if err == ErrFenced {
 				what = "fenced"
@@ -151,7 +151,7 @@ func finish(ctx context.Context, b *Inbox, l Lease) error {
 // W18, W32; G2, G3, G4, G9.
 // Guarantee: HOO3, OPS5
 func TestWorkerProcesses(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		text, err := keys.Generate()
 		must(t, err)
 		r, err := keys.Parse(text)
@@ -208,15 +208,15 @@ func TestWorkerProcesses(t *testing.T) {
 		notes := map[string]int{}
 		for _, what := range []string{"overlap", "error", "fenced"} {
 			var n int
-			must(t, db.QueryRow(t.Context(), `SELECT COUNT(*) FROM trial_note WHERE what = ?`, what).Scan(&n))
+			must(t, db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT COUNT(*) FROM trial_note WHERE what = ?`, what).Scan(&n))
 			notes[what] = n
 		}
 		var unapplied, disorder, applies int
-		must(t, db.QueryRow(t.Context(), `SELECT COUNT(*) FROM webhook_lane l WHERE NOT EXISTS
+		must(t, db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT COUNT(*) FROM webhook_lane l WHERE NOT EXISTS
 			(SELECT 1 FROM trial_apply a WHERE a.lane = l.id AND a.version = l.dirty)`).Scan(&unapplied))
-		must(t, db.QueryRow(t.Context(), `SELECT COUNT(*) FROM trial_apply a JOIN trial_apply b ON a.lane = b.lane
+		must(t, db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT COUNT(*) FROM trial_apply a JOIN trial_apply b ON a.lane = b.lane
 			AND a.version < b.version AND a.fence >= b.fence`).Scan(&disorder))
-		must(t, db.QueryRow(t.Context(), `SELECT COUNT(*) FROM trial_apply`).Scan(&applies))
+		must(t, db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT COUNT(*) FROM trial_apply`).Scan(&applies))
 		s := stats(t, b)
 		if notes["overlap"] > 0 || notes["error"] > 0 || unapplied > 0 || disorder > 0 || s.Parked > 0 || len(s.Quarantined) > 0 {
 			t.Errorf("notes %v, %d lanes not applied, %d applies out of order, stats %+v", notes, unapplied, disorder, s)

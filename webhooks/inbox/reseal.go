@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 
 	"github.com/drawbridge-dev/drawbridge/store"
@@ -18,12 +17,15 @@ type sealedHead struct {
 const resealPage = 200
 
 func (b *Inbox) sealedPage(ctx context.Context, after string) ([]sealedHead, error) {
-	rows, err := b.db.Query(ctx, `SELECT id, tenant, substr(body, 1, 64) FROM webhook_delivery
+	var page []sealedHead
+	err := b.db.EachFor(ctx, store.AllTenants(), func(row store.Scanner) error {
+		var h sealedHead
+		err := row.Scan(&h.row, &h.tenant, &h.head)
+		page = append(page, h)
+		return err
+	}, `SELECT id, tenant, substr(body, 1, 64) FROM webhook_delivery
 		WHERE kept = 1 AND id > ? ORDER BY id LIMIT ?`, after, resealPage)
-	if err != nil {
-		return nil, err
-	}
-	return scanAll(rows, func(r *sql.Rows) (h sealedHead, err error) { return h, r.Scan(&h.row, &h.tenant, &h.head) })
+	return page, err
 }
 
 // EachSealed shows the first 64 bytes of every sealed body, for those who count
@@ -66,7 +68,7 @@ func (b *Inbox) Reseal(ctx context.Context, stale func(head []byte) bool) (int, 
 			if err != nil {
 				return changed, err
 			}
-			err = b.db.Update(ctx, func(tx *store.Tx) error {
+			err = b.db.UpdateFor(ctx, store.Tenant(h.tenant), func(tx *store.Tx) error {
 				_, err := tx.Exec(ctx, `UPDATE webhook_delivery SET body = ? WHERE id = ? AND kept = 1`, sealed, h.row)
 				return err
 			})

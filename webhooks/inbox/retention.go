@@ -34,7 +34,7 @@ func (b *Inbox) Sweep(ctx context.Context) error {
 	} {
 		for {
 			var n int64
-			err := b.db.Update(ctx, func(tx *store.Tx) (err error) {
+			err := b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) (err error) {
 				n, err = tx.Exec(ctx, step.query, step.before, sweepRows)
 				return err
 			})

@@ -26,7 +26,7 @@ type Stats struct {
 // Stats reads the counts.
 func (b *Inbox) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{Quarantined: map[string]int{}, Ignored: map[string]int{}}
-	err := b.db.View(ctx, func(tx *store.Tx) error {
+	err := b.db.ViewFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		now, err := b.now(ctx, tx)
 		if err != nil {
 			return err
@@ -80,6 +80,6 @@ func countReasons(ctx context.Context, tx *store.Tx, s *Stats) error {
 // Backlog counts the deliveries that wait to be decoded, at most up to most.
 func (b *Inbox) Backlog(ctx context.Context, most int) (int, error) {
 	var n int
-	err := b.db.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM webhook_delivery WHERE state = 'received' LIMIT ?) AS waiting`, most).Scan(&n)
+	err := b.db.QueryRowFor(ctx, store.AllTenants(), `SELECT COUNT(*) FROM (SELECT 1 FROM webhook_delivery WHERE state = 'received' LIMIT ?) AS waiting`, most).Scan(&n)
 	return n, err
 }

@@ -21,10 +21,11 @@ func (b *Inbox) Waiting(ctx context.Context, tx *store.Tx, lanes ...Lane) (waits
 	return waits, err
 }
 
-// Behind says whether lanes of l's connection wait or are being applied, and
-// whether some are parked.
-func (b *Inbox) Behind(ctx context.Context, tx *store.Tx, l Lane) (waiting, parked bool, err error) {
-	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM webhook_lane WHERE queue = ?1 AND dirty > applied AND parked_at = 0),
-			EXISTS (SELECT 1 FROM webhook_lane WHERE tenant = ?2 AND parked_at > 0 AND queue = ?1)`, l.queue(), l.Tenant).Scan(&waiting, &parked)
+// Behind says whether lanes of these two kinds of l's connection wait or are being
+// applied, and whether some are parked.
+func (b *Inbox) Behind(ctx context.Context, tx *store.Tx, l Lane, kind, other string) (waiting, parked bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM webhook_lane WHERE queue = ?1 AND dirty > applied AND parked_at = 0 AND kind IN (?3, ?4)),
+			EXISTS (SELECT 1 FROM webhook_lane WHERE tenant = ?2 AND parked_at > 0 AND queue = ?1 AND kind IN (?3, ?4))`,
+		l.queue(), l.Tenant, kind, other).Scan(&waiting, &parked)
 	return waiting, parked, err
 }

@@ -54,7 +54,7 @@ func TestWorkerAppliesEverything(t *testing.T) {
 			over := sync.OnceFunc(func() { together[i].Add(-1) })
 			defer over()
 			applies.Add(1)
-			return b.db.Update(ctx, func(tx *store.Tx) error {
+			return b.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 				defer over()
 				return b.Complete(ctx, tx, l)
 			})
@@ -86,7 +86,7 @@ func TestWorkerSurvivesApplies(t *testing.T) {
 		case "panic":
 			panic("apply")
 		}
-		return b.db.Update(ctx, func(tx *store.Tx) error { return b.Complete(ctx, tx, l) })
+		return b.db.UpdateFor(ctx, store.Tenant(l.Tenant), func(tx *store.Tx) error { return b.Complete(ctx, tx, l) })
 	})
 	ingest(t, b, Stored, delivery("d1", "error", "panic", "fine"))
 	until(t, b, "one lane is clean, two wait", func(s Stats) bool { return s.Waiting == 0 && s.Dirty == 2 && s.Leased == 0 })
@@ -130,7 +130,7 @@ func TestWorkerRenews(t *testing.T) {
 		applying <- l
 		select {
 		case <-finish:
-			return b.db.Update(ctx, func(tx *store.Tx) error { return b.Complete(ctx, tx, l) })
+			return b.db.UpdateFor(ctx, store.Tenant(l.Tenant), func(tx *store.Tx) error { return b.Complete(ctx, tx, l) })
 		case <-ctx.Done():
 			broken <- ctx.Err()
 			return ctx.Err()
@@ -152,7 +152,7 @@ func TestWorkerRenews(t *testing.T) {
 	finish = make(chan struct{})
 	mark(t, b, Mark{Lane: lane("8")})
 	<-applying
-	must(t, b.db.Update(t.Context(), func(tx *store.Tx) error { // as if somebody else had claimed it
+	must(t, b.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error { // as if somebody else had claimed it
 		_, err := tx.Exec(t.Context(), `UPDATE webhook_lane SET fence = fence + 1 WHERE object = '8'`)
 		return err
 	}))
