@@ -52,7 +52,7 @@ func (h *Host) WebhookScheme(provider string) string { return h.schemes[provider
 // Follow has the mirror list everything that a connection sees, and keep it up to
 // date from then on.
 func (h *Host) Follow(ctx context.Context, c connector.Connection) error {
-	return h.DB.Update(ctx, func(tx *store.Tx) error {
+	return h.DB.UpdateFor(ctx, store.Tenant(string(c.Tenant)), func(tx *store.Tx) error {
 		return h.Webhooks.Inbox().Mark(ctx, tx, []inbox.Mark{{Lane: mirror.ContainerLane(c, "")}})
 	})
 }
