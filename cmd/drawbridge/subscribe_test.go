@@ -225,7 +225,7 @@ func due(t *testing.T, c *cli) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	err = db.Update(t.Context(), func(tx *store.Tx) error {
+	err = db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 		_, err := tx.Exec(t.Context(), `UPDATE webhook_subscription SET due_at = 0`)
 		return err
 	})

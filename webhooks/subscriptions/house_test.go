@@ -184,7 +184,7 @@ var theirKey = Ways{Scheme: "standard", MakesKey: true, Renews: true, ListsFailu
 func each(t *testing.T, ways Ways, fn func(t *testing.T, h *house)) {
 	t.Helper()
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, d storetest.Database) { fn(t, open(t, d, ways)) })
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) { fn(t, open(t, d, ways)) })
 }
 
 func open(t *testing.T, d storetest.Database, ways Ways) *house {
@@ -284,7 +284,7 @@ func (h *house) records() []inbox.Record {
 
 func (h *house) exec(query string, args ...any) {
 	h.t.Helper()
-	must(h.t, h.db.Update(h.t.Context(), func(tx *store.Tx) error {
+	must(h.t, h.db.UpdateFor(h.t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 		_, err := tx.Exec(h.t.Context(), query, args...)
 		return err
 	}))

@@ -45,7 +45,7 @@ func (s *Service) Tick(ctx context.Context) error {
 
 // claim takes the subscription that is due longest, for the time of a lease.
 func (s *Service) claim(ctx context.Context) (v row, found bool, err error) {
-	err = s.c.DB.Update(ctx, func(tx *store.Tx) error {
+	err = s.c.DB.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		now, err := s.now(ctx, tx)
 		if err != nil {
 			return err
@@ -188,7 +188,7 @@ const maxPosition = 4096
 
 // save writes a look down, unless it was overtaken.
 func (s *Service) save(ctx context.Context, v row) error {
-	return s.c.DB.Update(ctx, func(tx *store.Tx) error {
+	return s.c.DB.UpdateFor(ctx, of(v.Tenant), func(tx *store.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE webhook_subscription SET hook = ?, expires_at = ?, life = ?, renewal = ?, missing_at = ?, checked_at = ?, fault = ?,
 			received_at = ?, pulled = ?, due_at = ? WHERE endpoint = ? AND fence = ? AND state = 'active'`,
 			v.Hook, v.expires, v.life, v.Renewal, v.missing, v.checked, v.Fault, v.received, v.pulled, v.at+s.c.CheckEvery.Milliseconds(), v.Endpoint, v.fence)

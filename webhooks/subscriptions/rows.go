@@ -26,39 +26,35 @@ type row struct {
 const columns = `endpoint, tenant, provider, connection, subscriber, project, origin, replaces, address_hash, draft, state, hook, keyless,
 	made_at, expires_at, life, renewal, missing_at, checked_at, fault, received_at, pulled, fence, due_at`
 
-func scan(r interface{ Scan(...any) error }) (v row, err error) {
+func scan(r store.Scanner) (v row, err error) {
+	var keyless int64
 	err = r.Scan(&v.Endpoint, &v.Tenant, &v.Provider, &v.Connection, &v.Subscriber, &v.Project, &v.Origin, &v.Replaces, &v.addressHash, &v.draft,
-		&v.State, &v.Hook, &v.keyless, &v.made, &v.expires, &v.life, &v.Renewal, &v.missing, &v.checked, &v.Fault, &v.received, &v.pulled, &v.fence, &v.due)
+		&v.State, &v.Hook, &keyless, &v.made, &v.expires, &v.life, &v.Renewal, &v.missing, &v.checked, &v.Fault, &v.received, &v.pulled, &v.fence, &v.due)
+	v.keyless = keyless != 0
 	v.MadeAt, v.ExpiresAt, v.CheckedAt, v.ReceivedAt = moment(v.made), moment(v.expires), moment(v.checked), moment(v.received)
 	return v, err
 }
 
 // query returns the rows that a condition holds for.
-func (s *Service) query(ctx context.Context, condition string, args ...any) ([]row, error) {
-	rows, err := s.c.DB.Query(ctx, `SELECT `+columns+` FROM webhook_subscription WHERE `+condition, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var all []row
-	for rows.Next() {
-		v, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
+func (s *Service) query(ctx context.Context, whose store.Scope, condition string, args ...any) (all []row, err error) {
+	err = s.c.DB.EachFor(ctx, whose, func(r store.Scanner) error {
+		v, err := scan(r)
 		all = append(all, v)
-	}
-	return all, rows.Err()
+		return err
+	}, `SELECT `+columns+` FROM webhook_subscription WHERE `+condition, args...)
+	return all, err
 }
 
 // one is the row of an endpoint, or NOT_FOUND, also when it is another tenant's.
 func (s *Service) one(ctx context.Context, tenant connector.TenantID, endpoint string) (row, error) {
-	v, err := scan(s.c.DB.QueryRow(ctx, `SELECT `+columns+` FROM webhook_subscription WHERE tenant = ? AND endpoint = ?`, string(tenant), endpoint))
+	v, err := scan(s.c.DB.QueryRowFor(ctx, of(tenant), `SELECT `+columns+` FROM webhook_subscription WHERE tenant = ? AND endpoint = ?`, string(tenant), endpoint))
 	if errors.Is(err, sql.ErrNoRows) {
 		return v, connector.Fail(connector.CodeNotFound, "no subscription belongs to this webhook endpoint")
 	}
 	return v, err
 }
+
+func of(t connector.TenantID) store.Scope { return store.Tenant(string(t)) }
 
 func (s *Service) now(ctx context.Context, tx *store.Tx) (time.Time, error) {
 	now, err := tx.Now(ctx)
@@ -97,7 +93,7 @@ func bit(b bool) int64 {
 // SealedBy counts the drafts by the id of the key that they are sealed with, as
 // webhooks.Service.SealedBy does its secrets.
 func (s *Service) SealedBy(ctx context.Context) (map[uint32]int, error) {
-	all, err := s.query(ctx, `draft IS NOT NULL`)
+	all, err := s.query(ctx, store.AllTenants(), `draft IS NOT NULL`)
 	used := map[uint32]int{}
 	for _, v := range all {
 		id, _ := keys.KeyID(v.draft)
@@ -109,7 +105,7 @@ func (s *Service) SealedBy(ctx context.Context) (map[uint32]int, error) {
 // Reseal puts the drafts under the ring's primary key, and returns how many it
 // changed.
 func (s *Service) Reseal(ctx context.Context) (changed int, err error) {
-	all, err := s.query(ctx, `draft IS NOT NULL ORDER BY endpoint`)
+	all, err := s.query(ctx, store.AllTenants(), `draft IS NOT NULL ORDER BY endpoint`)
 	if err != nil {
 		return 0, failed(err)
 	}
@@ -125,7 +121,7 @@ func (s *Service) Reseal(ctx context.Context) (changed int, err error) {
 		if err != nil {
 			return changed, failed(err)
 		}
-		err = s.c.DB.Update(ctx, func(tx *store.Tx) error {
+		err = s.c.DB.UpdateFor(ctx, of(v.Tenant), func(tx *store.Tx) error {
 			// A draft that was made in the meantime is not to come back.
 			_, err := tx.Exec(ctx, `UPDATE webhook_subscription SET draft = ? WHERE endpoint = ? AND draft IS NOT NULL`, fresh, v.Endpoint)
 			return err

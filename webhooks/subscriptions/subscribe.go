@@ -93,7 +93,7 @@ func loopback(host string) bool {
 
 // begun finds what an earlier call left; a row without a state: nothing.
 func (s *Service) begun(ctx context.Context, r Request) (row, error) {
-	all, err := s.query(ctx, `tenant = ? AND connection = ? AND project = ? AND state <> 'ended' ORDER BY state, endpoint`,
+	all, err := s.query(ctx, of(r.Connection.Tenant), `tenant = ? AND connection = ? AND project = ? AND state <> 'ended' ORDER BY state, endpoint`,
 		string(r.Connection.Tenant), string(r.Connection.ID), r.Project)
 	if err != nil {
 		return row{}, err
@@ -142,7 +142,7 @@ func (s *Service) begin(ctx context.Context, r Request, ways Ways) (row, error) 
 		return row{}, err
 	}
 	var ours int64
-	err = s.c.DB.Update(ctx, func(tx *store.Tx) (err error) {
+	err = s.c.DB.UpdateFor(ctx, of(c.Tenant), func(tx *store.Tx) (err error) {
 		ours, err = tx.Exec(ctx, `INSERT INTO webhook_subscription (`+columns+`)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'asked', '', 0, 0, 0, 0, '', 0, 0, '', 0, '', 0, 0) ON CONFLICT DO NOTHING`,
 			added.Endpoint.ID, string(c.Tenant), c.Provider, string(c.ID), string(r.Subscriber.ID), r.Project, r.Origin, r.Replaces, hashOf(d.Address), sealed)
@@ -175,7 +175,7 @@ func (s *Service) made(ctx context.Context, v row, ways Ways, h Hook) (row, erro
 			return v, err
 		}
 	}
-	err := s.c.DB.Update(ctx, func(tx *store.Tx) error {
+	err := s.c.DB.UpdateFor(ctx, of(v.Tenant), func(tx *store.Tx) error {
 		now, err := s.now(ctx, tx)
 		if err != nil {
 			return err
@@ -200,7 +200,7 @@ func (s *Service) End(ctx context.Context, tenant connector.TenantID, endpoint s
 	if err := s.c.Webhooks.Disable(ctx, tenant, endpoint); err != nil {
 		return Subscription{}, false, err
 	}
-	err = s.c.DB.Update(ctx, func(tx *store.Tx) error {
+	err = s.c.DB.UpdateFor(ctx, of(tenant), func(tx *store.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE webhook_subscription SET state = 'ended', draft = NULL WHERE tenant = ? AND endpoint = ?`, string(tenant), endpoint)
 		return err
 	})

@@ -59,7 +59,7 @@ func (s *Service) troubled(ctx context.Context, tenant connector.TenantID, endpo
 // List returns a tenant's subscriptions, the ended ones included; those of a
 // connection alone if one is named.
 func (s *Service) List(ctx context.Context, tenant connector.TenantID, connection connector.ConnectionID) ([]Subscription, error) {
-	rows, err := s.query(ctx, `tenant = ?1 AND (?2 = '' OR connection = ?2) ORDER BY made_at, endpoint`, string(tenant), string(connection))
+	rows, err := s.query(ctx, of(tenant), `tenant = ?1 AND (?2 = '' OR connection = ?2) ORDER BY made_at, endpoint`, string(tenant), string(connection))
 	if err != nil {
 		return nil, failed(err)
 	}
