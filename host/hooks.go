@@ -9,8 +9,10 @@ import (
 	"github.com/drawbridge-dev/drawbridge/store"
 	"github.com/drawbridge-dev/drawbridge/tickets"
 	"github.com/drawbridge-dev/drawbridge/webhooks"
+	"github.com/drawbridge-dev/drawbridge/webhooks/followups"
 	"github.com/drawbridge-dev/drawbridge/webhooks/inbox"
 	"github.com/drawbridge-dev/drawbridge/webhooks/mirror"
+	"github.com/drawbridge-dev/drawbridge/webhooks/notices"
 	"github.com/drawbridge-dev/drawbridge/webhooks/subscriptions"
 )
 
@@ -21,7 +23,15 @@ func (h *Host) openHooks(c Config) error {
 	if err != nil {
 		return err
 	}
-	h.Mirror, err = mirror.New(mirror.Config{DB: h.DB, Inbox: box, Sealer: h.Keys, Source: source{h}, Log: h.log})
+	h.Mirror, err = mirror.New(mirror.Config{DB: h.DB, Inbox: box, Sealer: h.Keys, Source: source{h}, OnChange: h.changed, Log: h.log})
+	if err != nil {
+		return err
+	}
+	if h.notices, err = notices.New(notices.Config{DB: h.DB, Mirror: h.Mirror, PollEvery: c.WatchEvery}); err != nil {
+		return err
+	}
+	h.followups, err = followups.New(followups.Config{DB: h.DB, Inbox: box, Providers: h.reading, FollowUps: c.FollowUps,
+		Connection: h.Credentials.Live, Ended: h.Credentials.Ended})
 	if err != nil {
 		return err
 	}
@@ -37,12 +47,28 @@ func (h *Host) openHooks(c Config) error {
 		}
 	}
 	h.Webhooks, err = webhooks.New(webhooks.Config{DB: h.DB, Keys: h.Keys, Inbox: box, Connection: h.Credentials.Live, Decoders: decoders,
-		Apply: h.Mirror.Apply, Senders: from, Proxies: proxies, Log: h.log})
+		Apply: h.apply, Senders: from, Proxies: proxies, Log: h.log})
 	if err != nil {
 		return err
 	}
 	h.Subscriptions, err = subscriptions.New(subscriptions.Config{DB: h.DB, Keys: h.Keys, Webhooks: h.Webhooks, Providers: subscribers{h}, Log: h.log})
 	return err
+}
+
+// changed is what a change leads to, in its transaction.
+func (h *Host) changed(ctx context.Context, tx *store.Tx, c mirror.Change) error {
+	if err := h.notices.Record(ctx, tx, c); err != nil {
+		return err
+	}
+	return h.followups.Schedule(ctx, tx, c)
+}
+
+// apply looks at one lane, whoever made it.
+func (h *Host) apply(ctx context.Context, l inbox.Lease) error {
+	if followups.Takes(l.Lane) {
+		return h.followups.Apply(ctx, l)
+	}
+	return h.Mirror.Apply(ctx, l)
 }
 
 // WebhookScheme is how a provider that is set up here signs its webhooks; empty for

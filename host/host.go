@@ -229,7 +229,7 @@ func (h *Host) Close() error {
 		r.Close()
 	}
 	for _, p := range h.reading {
-		p.Runtime.(*connector.Runtime).Close()
+		p.Runtime.Close()
 	}
 	var errs []error
 	if h.Credentials != nil {

@@ -56,7 +56,7 @@ func (m *Mirror) coverage(ctx context.Context, tx *store.Tx, c connector.Connect
 	if err != nil {
 		return Coverage{}, err
 	}
-	waiting, parked, err := m.c.Inbox.Behind(ctx, tx, ObjectLane(c, ""))
+	waiting, parked, err := m.c.Inbox.Behind(ctx, tx, ObjectLane(c, ""), KindObject, KindContainer)
 	if err != nil {
 		return Coverage{}, err
 	}
