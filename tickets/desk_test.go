@@ -74,6 +74,12 @@ func (noAudit) Record(context.Context, connector.AuditRecord) error { return nil
 // organisation, so that no test waits for a settle time or depends on one.
 func (d *desk) retime(settle, write time.Duration) {
 	d.t.Helper()
+	d.mount(tickets.New(timed{settle: settle}), write)
+}
+
+// mount puts another connector over them. Zero: the usual time for a write.
+func (d *desk) mount(c connector.Connector, write time.Duration) {
+	d.t.Helper()
 	ring, err := keys.OpenFile(filepath.Join(d.data, "keys.json"))
 	if err != nil {
 		d.t.Fatal(err)
@@ -89,7 +95,7 @@ func (d *desk) retime(settle, write time.Duration) {
 		d.t.Fatal(err)
 	}
 	d.runtime, err = connector.New(connector.Config{
-		Connectors: []connector.Connector{tickets.New(timed{settle: settle})}, Policy: host.Local{}, Consent: host.Local{},
+		Connectors: []connector.Connector{c}, Policy: host.Local{}, Consent: host.Local{},
 		Connections: d.host.Credentials, Transport: tr, Cursors: codec, Operations: d.host.Ledger, Auditor: noAudit{}, WriteTimeout: write,
 	})
 	if err != nil {
