@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,16 +21,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// asProcess makes this binary the command itself, for what can only be shown with a
-// process of its own.
-const asProcess = "DRAWBRIDGE_TEST_AS_PROCESS"
-
 // cli runs commands against one data folder, as a person would, without the
 // process around them.
 type cli struct {
 	t    *testing.T
 	data string
 	as   string
+	more []string        // further flags of every command
 	seen strings.Builder // everything that was ever printed
 }
 
@@ -48,7 +46,7 @@ func (c *cli) run(args ...string) ran {
 func (c *cli) runWith(input string, args ...string) ran {
 	c.t.Helper()
 	var out, errOut bytes.Buffer
-	args = append(args, "--data", c.data, "--as", c.as)
+	args = append(slices.Concat(args, c.more), "--data", c.data, "--as", c.as)
 	code := run(c.t.Context(), args, strings.NewReader(input), &out, &errOut)
 	c.seen.WriteString(out.String() + errOut.String())
 	return ran{code, out.String(), errOut.String()}
