@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -24,6 +25,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drawbridge-dev/drawbridge/connector/surface"
+	"github.com/drawbridge-dev/drawbridge/contracttests/kit"
 )
 
 //go:embed templates/new
@@ -38,9 +40,17 @@ var authKinds = map[string]string{
 	"client-credentials": `"client_credentials"`,
 }
 
+// signIns are the same ways as credentials calls them.
+var signIns = map[string]string{
+	"oauth":              "credentials.KindAuthorizationCode",
+	"key":                "credentials.KindStatic",
+	"client-credentials": "credentials.KindClientCredentials",
+}
+
 // skeleton is what the templates of a new connector are filled with.
 type skeleton struct {
 	Name, Owner, Auth string
+	Kind              string // Auth as credentials has it
 	Module            string // empty: a package of the module that is there
 	Go                string
 	House             string
@@ -63,7 +73,8 @@ func (a *app) newCommand() *cobra.Command {
 		Example: `  drawbridge new alerts
   drawbridge new alerts --auth key --dir ./connectors/alerts
   drawbridge new alerts --provider-openapi api.json --account "GET /me" --operation "GET /alerts/{id}" --operation "POST /alerts"`,
-		Long: `Writes one connector file, one test file, a README and a lock file into a new folder. Inside a
+		Long: `Writes one connector file, its test against the whole contract, a provider for that to play with,
+fixed inputs and outputs, a README and a lock file into a new folder. Inside a
 Go module they become a package of it; elsewhere a module of their own, with a go.mod that needs a
 released Drawbridge, or with --replace a checkout of it.
 
@@ -90,7 +101,7 @@ reason, and nothing is written.`,
 			} else {
 				fmt.Fprintf(a.out, "%s: a connector with its test\n\nnext:\n  cd %s\n", dir, dir)
 				if needsModules {
-					fmt.Fprintln(a.out, "  go mod tidy\n  drawbridge surface write")
+					fmt.Fprintf(a.out, "  go mod tidy\n  drawbridge surface write\n  %s=1 go test\n", kit.UpdateVariable)
 				}
 				fmt.Fprintln(a.out, "  go test ./...")
 			}
@@ -123,7 +134,7 @@ func (f newFlags) skeleton(name string) (s skeleton, dir string, err error) {
 	if !ok {
 		return s, "", usagef("--auth is oauth, key or client-credentials")
 	}
-	s = skeleton{Name: name, Owner: f.owner, Auth: auth, House: housePath, Lock: surface.FileName}
+	s = skeleton{Name: name, Owner: f.owner, Auth: auth, Kind: signIns[f.auth], House: housePath, Lock: surface.FileName}
 	if strings.ContainsAny(s.Owner, "\"\\`\n") || strings.TrimSpace(s.Owner) == "" {
 		return s, "", usagef("--owner is a name on one line, without quotes")
 	}
@@ -195,9 +206,11 @@ func released() string {
 
 // write makes all texts before the first file, so that a failure leaves nothing.
 func (s skeleton) write(dir string) error {
-	names := map[string]string{"connector.go.tmpl": s.Name + ".go", "connector_test.go.tmpl": s.Name + "_test.go", "README.md.tmpl": "README.md"}
+	names := map[string]string{"connector.go.tmpl": s.Name + ".go", "connector_test.go.tmpl": s.Name + "_test.go",
+		"provider_test.go.tmpl": "provider_test.go", "README.md.tmpl": "README.md"}
 	if s.API != nil {
-		names = map[string]string{"api.go.tmpl": s.Name + ".go", "api_test.go.tmpl": s.Name + "_test.go", "README.md.tmpl": "README.md"}
+		names = map[string]string{"api.go.tmpl": s.Name + ".go", "api_test.go.tmpl": s.Name + "_test.go",
+			"apiprovider_test.go.tmpl": "provider_test.go", "README.md.tmpl": "README.md"}
 	}
 	files := map[string][]byte{}
 	if s.Module != "" {
@@ -275,6 +288,16 @@ func (s skeleton) dependencies(files map[string][]byte) error {
 	return err
 }
 
+// fixNew writes the first fixed inputs and outputs, by the author's own test.
+func fixNew(ctx context.Context, dir string) error {
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^TestContract$", ".")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), kit.UpdateVariable+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("its test does not run: %w\n%s", err, out)
+	}
+	return nil
+}
+
 // lockNew writes the first lock file, from the code.
 func lockNew(ctx context.Context, dir string) (faults []string, err error) {
 	loaded, err := loadConnector(ctx, dir, "New")
@@ -285,5 +308,8 @@ func lockNew(ctx context.Context, dir string) (faults []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, os.WriteFile(filepath.Join(dir, surface.FileName), []byte(lockText(s)), 0o644)
+	if err := os.WriteFile(filepath.Join(dir, surface.FileName), []byte(lockText(s)), 0o644); err != nil {
+		return nil, err
+	}
+	return nil, fixNew(ctx, dir)
 }

@@ -53,6 +53,7 @@ func TestTheGuide(t *testing.T) {
 		}
 		if i == 0 {
 			theCode(t, guide, "hello/hello.go")
+			theTest(t, guide, "hello/hello_test.go")
 		}
 	}
 	wrongShapes(t, a, guide)
@@ -102,6 +103,19 @@ func theCode(t *testing.T, guide, file string) {
 	lines := strings.Count(string(raw), "\n")
 	if stated := fmt.Sprintf("in %d lines", lines); lines > 80 || !strings.Contains(guide, stated) {
 		t.Errorf("%s has %d lines; 80 are the limit, and the guide has to say %q", file, lines, stated)
+	}
+}
+
+// theTest: the same for its test, without the imports.
+func theTest(t *testing.T, guide, file string) {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, ok := strings.Cut(string(raw), "\n)\n\n")
+	if !ok || !strings.Contains(guide, "```go\n"+body+"```\n") {
+		t.Errorf("the guide does not show %s as drawbridge new writes it", file)
 	}
 }
 

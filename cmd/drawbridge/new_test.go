@@ -72,6 +72,37 @@ func formatted(t *testing.T, dir string) {
 	}
 }
 
+// short keeps what an author must understand at a size that can be stated.
+func short(t *testing.T, file string, most int) {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(raw), "\n"); n > most {
+		t.Errorf("%s has %d lines, over %d", file, n, most)
+	}
+}
+
+// contracted runs the contract of a new connector and names what is broken.
+func (a *author) contracted(dir string, passed int) {
+	a.t.Helper()
+	r := a.json(0, "contract", dir)
+	n, claimed := 0, 0
+	for _, c := range at(r, "checks").([]any) {
+		switch at(c, "result") {
+		case "passed":
+			n++
+			claimed++
+		case "failed", "blocked":
+			claimed++
+		}
+	}
+	if n != claimed || n < passed {
+		a.t.Errorf("%s: %d of %d checks passed, want all and at least %d", dir, n, claimed, passed)
+	}
+}
+
 // The first minute of an author, and the first change: green, linted, locked; a
 // wider scope is seen by the lock file and has to be said by the version.
 // Guarantee: OPS3, CON7
@@ -80,9 +111,11 @@ func TestNewConnector(t *testing.T) {
 	a.must("new", "hello", "--replace", a.root)
 	formatted(t, "hello")
 	a.goTool("hello", "vet", "./...")
-	a.goTool("hello", "test", "./...")
+	a.contracted("hello", 39)
 	a.must("lint", "hello")
 	a.must("surface", "check", "hello")
+	short(t, "hello/hello.go", 80)
+	short(t, "hello/hello_test.go", 30)
 
 	old, err := os.ReadFile("hello/connector.lock.json")
 	if err != nil {
@@ -160,7 +193,8 @@ func TestNewPackageOfAModule(t *testing.T) {
 	if _, err := os.Stat("internal/second/go.mod"); err == nil {
 		t.Error("a package inside a module has a module of its own")
 	}
-	a.goTool(".", "test", "./...")
+	a.contracted(".", 38)
+	a.contracted("internal/second", 37)
 	a.must("lint", "internal/second")
 	for file, kind := range map[string]string{"connector.lock.json": "static", "internal/second/connector.lock.json": "client_credentials"} {
 		if raw, err := os.ReadFile(file); err != nil || !strings.Contains(string(raw), `"kind": "`+kind+`"`) {
@@ -177,8 +211,19 @@ func TestNewFromAnAPIDescription(t *testing.T) {
 		"--operation", "GET /alerts/{alertId}", "--operation", "POST /alerts")
 	formatted(t, "alerts")
 	a.goTool("alerts", "vet", "./...")
-	a.goTool("alerts", "test", "./...")
+	a.contracted("alerts", 31)
 	a.must("surface", "check", "alerts")
+	for file, wants := range map[string][]string{
+		"getalert.json":    {`"path": "/alerts/sample"`, `"query": "expand=history&limit=10"`, `"status": "success"`},
+		"createalert.json": {`"method": "POST"`, `"path": "/alerts"`, `"title": "disk full"`, `"made": "sample"`},
+	} {
+		raw, err := os.ReadFile(filepath.Join("alerts/testdata/contract", file))
+		for _, want := range wants {
+			if err != nil || !strings.Contains(string(raw), want) {
+				t.Errorf("%s lacks %s, %v:\n%s", file, want, err, raw)
+			}
+		}
+	}
 	raw, err := os.ReadFile("alerts/connector.lock.json")
 	if err != nil {
 		t.Fatal(err)

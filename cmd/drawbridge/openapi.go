@@ -16,6 +16,7 @@ type apiSkeleton struct {
 	Operations []apiOperation
 	Types      []apiType
 	Account    apiAccount
+	Contract   apiContract
 }
 
 // Writes reports whether there is a write.
@@ -36,7 +37,7 @@ type apiOperation struct {
 	ID                     string     // of Out, in Go; writes have one
 	Sample                 string     // an answer that fits, JSON
 	Arguments              string     // an input that fits, JSON
-	URL                    string     // where the sample's request goes
+	template               string     // the path as the description has it
 }
 
 type apiType struct {
@@ -93,6 +94,7 @@ func readAPI(raw []byte, name string, f newFlags) (*apiSkeleton, error) {
 	if len(faults) > 0 {
 		return nil, usagef("this can't be carried over, and nothing was written:\n  %s", strings.Join(faults, "\n  "))
 	}
+	r.out.Contract = r.contractUses()
 	slices.Sort(r.out.Scopes)
 	r.out.Scopes = slices.Compact(r.out.Scopes)
 	return &r.out, nil
@@ -137,7 +139,7 @@ func (r *apiReader) operation(connector, chosen string) error {
 	if id == "" {
 		id = strings.ToLower(method) + " " + strings.NewReplacer("/", " ", "{", "by ", "}", "").Replace(path)
 	}
-	o := apiOperation{Write: method == "POST", Tool: connector + "." + snake(id), Func: camel(id, false),
+	o := apiOperation{template: path, Write: method == "POST", Tool: connector + "." + snake(id), Func: camel(id, false),
 		Title: oneLine(str(op["summary"]), chosen), Doc: oneLine(str(op["description"]), oneLine(str(op["summary"]), chosen))}
 	if o.Func == "" || r.names[o.Func] || goReserved(o.Func) {
 		return fmt.Errorf("its operationId %q makes no new name in Go", id)

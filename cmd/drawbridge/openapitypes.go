@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"go/token"
 	"maps"
-	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -45,9 +44,8 @@ func (r *apiReader) input(o *apiOperation, path string, op map[string]any) error
 		properties[name], sample[name] = schema, value
 		return field, nil
 	}
-	goPath, sampleURL := strconv.Quote(path), path
+	goPath, undescribed := strconv.Quote(path), path
 	list, _ := op["parameters"].([]any)
-	query := url.Values{}
 	for _, node := range list {
 		p, err := r.resolve(node)
 		if err != nil {
@@ -71,10 +69,8 @@ func (r *apiReader) input(o *apiOperation, path string, op map[string]any) error
 		if strings.HasPrefix(field.Type, "[]") || needed && strings.HasPrefix(field.Type, "*") {
 			return fmt.Errorf("parameter %q is no single value", name)
 		}
-		value := fmt.Sprint(sample[name])
 		if where == "query" {
 			o.Query = append(o.Query, field)
-			query.Set(name, value)
 			continue
 		}
 		if !needed {
@@ -82,15 +78,12 @@ func (r *apiReader) input(o *apiOperation, path string, op map[string]any) error
 		}
 		placeholder := "{" + name + "}"
 		goPath = strings.Replace(goPath, placeholder, `" + url.PathEscape(fmt.Sprint(in.`+field.Go+`)) + "`, 1)
-		sampleURL = strings.Replace(sampleURL, placeholder, url.PathEscape(value), 1)
+		undescribed = strings.Replace(undescribed, placeholder, "", 1)
 	}
-	if strings.Contains(sampleURL, "{") {
+	if strings.Contains(undescribed, "{") {
 		return fmt.Errorf("its path has a parameter that is not described")
 	}
 	o.Path = strings.TrimSuffix(goPath, ` + ""`)
-	if o.URL = sampleURL; len(query) > 0 {
-		o.URL += "?" + query.Encode()
-	}
 	if op["requestBody"] != nil && !o.Write {
 		return fmt.Errorf("a GET with a body")
 	}

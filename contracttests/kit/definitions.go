@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/drawbridge-dev/drawbridge/connector/surface"
@@ -17,6 +18,7 @@ var definitionChecks = []check{
 	{"A2", "CON3", "Every schema is closed at every depth, and small enough for a model to be shown.", Unit, nil, schemasClosed},
 	{"A3", "CON7", "The surface is the one that the lock file promises.", Unit, nil, surfaceLocked},
 	{"A4", "CON2", "A write is declared no easier to take back than the provider makes it.", Unit, nil, effectDeclared},
+	{"A7", "TST1", "From the same answers of the provider come the same requests and the same results as in the files.", Unit, []string{"A1"}, fixedFiles},
 	{"A6", "RUN8", "Through the shapes of OpenAI and Anthropic a model is shown the same tools, and its call arrives unchanged.", Unit, []string{"A1"}, sameShapes},
 }
 
@@ -99,7 +101,7 @@ func surfaceLocked(t *trial) {
 	var got bytes.Buffer
 	t.must(surface.Write(&got, surface.Of(t.subject.Connector)))
 	if got.String() != string(want) {
-		t.errorf("the code is not what the lock file says; drawbridge surface check tells the difference")
+		t.errorf("the code is not what %s says; drawbridge surface check tells the difference", filepath.Base(t.subject.LockFile))
 	}
 }
 

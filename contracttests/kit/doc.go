@@ -33,6 +33,14 @@
 // What happened is judged by the provider's own books and by what came over the
 // wire, never by what the connector says about itself.
 //
+// # Fixed inputs and outputs
+//
+// Subject.Fixed are calls with answers of the provider that are written down. What
+// the connector asks for and what callers get is kept in one file for each below
+// testdata/contract; [UpdateVariable] writes them. No provider runs for it.
+//
+// # Reports
+//
 // With DRAWBRIDGE_CONTRACT_REPORT set to a folder, a run writes
 // contract-report.json and contract-report.md into a folder below it, named
 // after connector and provider; otherwise it logs a line.

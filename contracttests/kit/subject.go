@@ -21,7 +21,9 @@ type T interface {
 // means that the connector has no such operation; its checks are not claimed.
 type Subject struct {
 	Connector connector.Connector
-	Harness   Harness
+	// Harness runs the provider. Nil: only checks of the connector's own value
+	// are tried, and the others are not claimed.
+	Harness Harness
 
 	// List finds the objects that carry a text. Its arguments are without
 	// page_size and cursor.
@@ -36,6 +38,12 @@ type Subject struct {
 	Undo connector.Effect
 	// LockFile is the path of the connector's lock file. Empty: not checked.
 	LockFile string
+	// Fixed are calls with fixed answers, at least one for each operation, whose
+	// outcome is kept in files. Nil: not checked.
+	Fixed []Case
+	// FixedDir is the folder of those files, which holds nothing else. Empty:
+	// testdata/contract.
+	FixedDir string
 	// NotClaimed says why a check does not apply, by its id. It shows in the
 	// report; an unknown id fails the run.
 	NotClaimed map[string]string
