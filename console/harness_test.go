@@ -110,7 +110,7 @@ func newDeskOf(t testing.TB, d storetest.Database, instance func(*host.Instance)
 // each runs a story on both engines.
 func each(t *testing.T, fn func(t *testing.T, k *desk)) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		t.Parallel()
 		fn(t, newDesk(t, d))
 	})

@@ -79,7 +79,7 @@ var errNoKeyForm = connector.Fail(connector.CodeGone, "this form was used before
 func (c *Console) useKeyForm(ctx context.Context, s *session, token string) (link, error) {
 	l := link{kind: kindKey, owner: s.caller}
 	var scopes string
-	err := c.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	err := c.cfg.DB.UpdateFor(ctx, store.Tenant(string(s.caller.Tenant)), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err

@@ -81,7 +81,7 @@ func (c *Console) keepLink(ctx context.Context, l link) (string, error) {
 		return "", err
 	}
 	token := rand.Text()
-	err = c.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	err = c.cfg.DB.UpdateFor(ctx, store.Tenant(string(l.owner.Tenant)), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -96,12 +96,12 @@ func (c *Console) keepLink(ctx context.Context, l link) (string, error) {
 
 var errNoLink = connector.Fail(connector.CodeGone, "this link is not known here, was used before, or has expired")
 
-// connectLink reads a connect link that still works.
+// connectLink reads a connect link that still works. Whose it is comes out of the row.
 func (c *Console) connectLink(ctx context.Context, token string) (link, error) {
 	l := link{kind: kindConnect}
 	var scopes string
 	var expires int64
-	err := c.cfg.DB.QueryRow(ctx, `SELECT tenant, principal, provider, scopes, connection, expires_at FROM console_link
+	err := c.cfg.DB.QueryRowFor(ctx, store.AllTenants(), `SELECT tenant, principal, provider, scopes, connection, expires_at FROM console_link
 		WHERE token_hash = ? AND kind = ?`, hash(token), kindConnect).
 		Scan(&l.owner.Tenant, &l.owner.Principal, &l.provider, &scopes, &l.owner.Connection, &expires)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -123,7 +123,7 @@ func (c *Console) connectLink(ctx context.Context, token string) (link, error) {
 // useLocalLink takes a sign-in link, once.
 func (c *Console) useLocalLink(ctx context.Context, token string) (connector.Caller, error) {
 	var owner connector.Caller
-	err := c.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	err := c.cfg.DB.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err

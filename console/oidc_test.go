@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/drawbridge-dev/drawbridge/store"
 )
 
 // authority is a small identity provider. Each test bends one thing of it.
@@ -144,7 +146,7 @@ func TestTeamSignsInWithOpenIDConnect(t *testing.T) {
 		t.Errorf("ended at %s", done.url)
 	}
 	var principal string
-	if err := k.db.QueryRow(t.Context(), `SELECT principal FROM console_session`).Scan(&principal); err != nil || principal != a.URL+"|4711" {
+	if err := k.db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT principal FROM console_session`).Scan(&principal); err != nil || principal != a.URL+"|4711" {
 		t.Errorf("principal is %q (%v)", principal, err)
 	}
 	if diff := cmp.Diff([]string{"pages"}, a.basic); diff != "" || a.exchanges[0].Has("client_secret") {
@@ -253,7 +255,7 @@ func TestFixedTenantAndClaimedPrincipal(t *testing.T) {
 	b := k.browser()
 	shows(t, b.get(b.start(a, "https://evil.example")), 200, "Alice Adler of globex")
 	var principal string
-	if err := k.db.QueryRow(t.Context(), `SELECT principal FROM console_session`).Scan(&principal); err != nil || principal != "u-1" {
+	if err := k.db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT principal FROM console_session`).Scan(&principal); err != nil || principal != "u-1" {
 		t.Errorf("principal is %q (%v)", principal, err)
 	}
 	if len(a.exchanges) != 1 || a.exchanges[0].Get("client_id") != "pages" {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/drawbridge-dev/drawbridge/credentials"
+	"github.com/drawbridge-dev/drawbridge/store"
 )
 
 // filled is a path of a route with ids in it.
@@ -239,7 +240,7 @@ func TestSessionCookieAndFixation(t *testing.T) {
 		}
 		shows(t, b.get("/"), 200, "alice of acme")
 		var kept int
-		if err := k.db.QueryRow(t.Context(), `SELECT count(*) FROM console_session WHERE token_hash = ?`, []byte(cookies.Value)).Scan(&kept); err != nil || kept != 0 {
+		if err := k.db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT count(*) FROM console_session WHERE token_hash = ?`, []byte(cookies.Value)).Scan(&kept); err != nil || kept != 0 {
 			t.Errorf("the database holds the token itself (%v)", err)
 		}
 		shows(t, signIn(), 410, "was used before")
@@ -311,7 +312,7 @@ func TestSessionsEnd(t *testing.T) {
 		k.exec(`UPDATE console_session SET expires_at = 1 WHERE tenant = ?`, "acme")
 		k.as(acmeBob)
 		var left int
-		if err := k.db.QueryRow(t.Context(), `SELECT count(*) FROM console_session`).Scan(&left); err != nil || left != 1 {
+		if err := k.db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT count(*) FROM console_session`).Scan(&left); err != nil || left != 1 {
 			t.Errorf("%d sessions are kept (%v), want 1", left, err)
 		}
 	})
@@ -329,7 +330,7 @@ func TestSecretsStayOutOfTheDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	var kept int
-	if err := k.db.QueryRow(t.Context(), `SELECT count(*) FROM console_link WHERE token_hash = ?`, []byte(link[strings.Index(link, "t=")+2:])).Scan(&kept); err != nil || kept != 0 {
+	if err := k.db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT count(*) FROM console_link WHERE token_hash = ?`, []byte(link[strings.Index(link, "t=")+2:])).Scan(&kept); err != nil || kept != 0 {
 		t.Errorf("the database holds the token itself (%v)", err)
 	}
 }

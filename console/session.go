@@ -74,7 +74,7 @@ func (c *Console) session(r *http.Request) (*session, error) {
 	ctx := r.Context()
 	s := &session{token: cookie.Value}
 	var seen, expires int64
-	err = c.cfg.DB.QueryRow(ctx, `SELECT tenant, principal, name, seen_at, expires_at FROM console_session WHERE token_hash = ?`,
+	err = c.cfg.DB.QueryRowFor(ctx, store.AllTenants(), `SELECT tenant, principal, name, seen_at, expires_at FROM console_session WHERE token_hash = ?`,
 		hash(s.token)).Scan(&s.caller.Tenant, &s.caller.Principal, &s.name, &seen, &expires)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -91,7 +91,7 @@ func (c *Console) session(r *http.Request) (*session, error) {
 		return nil, nil
 	}
 	if idle >= seenEvery {
-		err := c.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		err := c.cfg.DB.UpdateFor(ctx, store.Tenant(string(s.caller.Tenant)), func(tx *store.Tx) error {
 			_, err := tx.Exec(ctx, `UPDATE console_session SET seen_at = ? WHERE token_hash = ?`, now.UnixMilli(), hash(s.token))
 			return err
 		})
@@ -110,7 +110,8 @@ func (c *Console) signIn(ctx context.Context, w http.ResponseWriter, old *sessio
 		return connector.Fail(connector.CodePermissionDenied, "the sign-in does not say who you are")
 	}
 	s := session{token: rand.Text()}
-	err := c.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	// The session before may be another tenant's, and what has expired is anyone's.
+	err := c.cfg.DB.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -140,7 +141,7 @@ func (c *Console) signIn(ctx context.Context, w http.ResponseWriter, old *sessio
 
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request, s *session) {
 	ctx := r.Context()
-	err := c.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	err := c.cfg.DB.UpdateFor(ctx, store.Tenant(string(s.caller.Tenant)), func(tx *store.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM console_session WHERE token_hash = ?`, hash(s.token))
 		return err
 	})

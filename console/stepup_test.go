@@ -49,7 +49,7 @@ func (k *desk) submit(b *browser, path string) answer {
 // call done)
 func TestT15C15MissingScopeIsAskedForOnThePage(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		t.Parallel()
 		k := readOnly(t, d)
 		b := k.as(acmeAlice)

@@ -52,7 +52,8 @@ func (s *Server) keep(ctx context.Context, id edge.Identity, t shown, data json.
 	}
 	now := s.now()
 	expires := now.Add(s.ArtifactTTL)
-	err = s.DB.Update(ctx, func(tx *store.Tx) error {
+	// What has expired goes, whoever's it was.
+	err = s.DB.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM mcp_artifact WHERE expires_at < ?`, now.UnixMilli()); err != nil {
 			return err
 		}
@@ -89,7 +90,7 @@ func (s *Server) artifact(ctx context.Context, uri, handle string) (*mcp.ReadRes
 	hash := sha256.Sum256([]byte(handle))
 	var mount, tool string
 	var sealed []byte
-	err := s.DB.QueryRow(ctx, `SELECT mount, tool, data FROM mcp_artifact WHERE handle_hash = ? AND tenant = ? AND principal = ? AND expires_at >= ?`,
+	err := s.DB.QueryRowFor(ctx, store.Tenant(string(id.Caller.Tenant)), `SELECT mount, tool, data FROM mcp_artifact WHERE handle_hash = ? AND tenant = ? AND principal = ? AND expires_at >= ?`,
 		hash[:], id.Caller.Tenant, id.Caller.Principal, s.now().UnixMilli()).Scan(&mount, &tool, &sealed)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, absent

@@ -16,7 +16,7 @@ import (
 
 // each runs a test on every database, with a server of one tool.
 func each(t *testing.T, f func(t *testing.T, s *Server)) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		db, err := store.Open(t.Context(), store.Config{URL: d.URL, Migrations: []store.Migrations{Migrations()}})
 		if err != nil {
 			t.Fatal(err)
@@ -119,7 +119,7 @@ func TestArtifactsOnEveryDatabase(t *testing.T) {
 		}
 		s.Connections = oneConnection{}
 		var stored []byte
-		if err := s.DB.QueryRow(ctx, `SELECT data FROM mcp_artifact`).Scan(&stored); err != nil || json.Valid(stored) {
+		if err := s.DB.QueryRowFor(ctx, store.AllTenants(), `SELECT data FROM mcp_artifact`).Scan(&stored); err != nil || json.Valid(stored) {
 			t.Errorf("the stored data is not sealed: %q, %v", stored, err)
 		}
 		s.now = func() time.Time { return time.Now().Add(time.Hour) }
@@ -130,7 +130,7 @@ func TestArtifactsOnEveryDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		var rows int
-		if err := s.DB.QueryRow(ctx, `SELECT COUNT(*) FROM mcp_artifact`).Scan(&rows); err != nil || rows != 1 {
+		if err := s.DB.QueryRowFor(ctx, store.AllTenants(), `SELECT COUNT(*) FROM mcp_artifact`).Scan(&rows); err != nil || rows != 1 {
 			t.Errorf("%d rows, want the new one alone: %v", rows, err)
 		}
 	})

@@ -129,7 +129,7 @@ func (c *Cooldowns) Extend(ctx context.Context, key string, until time.Time) err
 	c.keep(key, e)
 	c.mu.Unlock()
 
-	err = c.db.Update(ctx, func(tx *store.Tx) error {
+	err = c.db.UpdateFor(ctx, store.Tenant(tenant), func(tx *store.Tx) error {
 		there, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -159,7 +159,7 @@ func (c *Cooldowns) Extend(ctx context.Context, key string, until time.Time) err
 // between two sweeps.
 func (c *Cooldowns) Sweep(ctx context.Context) (int64, error) {
 	var removed int64
-	err := c.db.Update(ctx, func(tx *store.Tx) error {
+	err := c.db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -182,7 +182,7 @@ func (c *Cooldowns) load(ctx context.Context, key string) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var ends int64
-	err = c.db.QueryRow(ctx, `SELECT ends_at FROM quota_cooldown WHERE tenant = ? AND name = ?`, tenant, name).Scan(&ends)
+	err = c.db.QueryRowFor(ctx, store.Tenant(tenant), `SELECT ends_at FROM quota_cooldown WHERE tenant = ? AND name = ?`, tenant, name).Scan(&ends)
 	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, nil
 	}

@@ -49,7 +49,7 @@ func near(got, want time.Time) bool {
 
 func rows(t testing.TB, db *store.DB) (n int) {
 	t.Helper()
-	if err := db.QueryRow(t.Context(), `SELECT count(*) FROM quota_cooldown`).Scan(&n); err != nil {
+	if err := db.QueryRowFor(t.Context(), store.AllTenants(), `SELECT count(*) FROM quota_cooldown`).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -58,7 +58,7 @@ func rows(t testing.TB, db *store.DB) (n int) {
 // Guarantee: NET6
 // Guarantee: NET7
 func TestReplicasShareACooldown(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		one, two := replica(t, d.Open(Migrations())), replica(t, d.Open(Migrations()))
 		const key, other, foreign = "acme/conn-1/core", "acme/conn-2/core", "globex/conn-1/core"
 		for _, k := range []string{key, other, foreign} {
@@ -90,7 +90,7 @@ func TestReplicasShareACooldown(t *testing.T) {
 }
 
 func TestReadsAreCachedForASecond(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		one, two := replica(t, d.Open(Migrations())), replica(t, d.Open(Migrations()))
 		until(t, two, "a/b/c")
 		if err := one.Extend(t.Context(), "a/b/c", time.Now().Add(time.Hour)); err != nil {
@@ -139,11 +139,11 @@ func TestACooldownIsNeverShortened(t *testing.T) {
 }
 
 func TestExpiredRowsAreRemoved(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		db := d.Open(Migrations())
 		c := replica(t, db)
 		past := time.Now().Add(-time.Minute).UnixMilli()
-		err := db.Update(t.Context(), func(tx *store.Tx) error {
+		err := db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 			for _, tenant := range []string{"acme", "globex"} {
 				if _, err := tx.Exec(t.Context(), `INSERT INTO quota_cooldown (tenant, name, ends_at) VALUES (?, 'c/old', ?)`, tenant, past); err != nil {
 					return err

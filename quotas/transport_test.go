@@ -24,7 +24,7 @@ func (noToken) Version() int64            { return 1 }
 // Guarantee: NET6
 // What one replica was told by the provider another one honours unasked (G22).
 func TestSecondReplicaDoesNotAskAgain(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		var asked atomic.Int32
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			asked.Add(1)
