@@ -33,7 +33,7 @@ var cases = map[string]string{
 	"T17": "TestOutageKeepsTheConnection TestMisconfiguredClientDegrades TestCircuitOfAClient",
 	"T18": "TestMissingKeyKeepsTheConnection TestKeysThatAreNeeded TestRotationUnderLoad",
 	"T19": "TestGrantThatWasNotStoredIsGivenBack TestGrantThatNothingCanStoreIsGivenBack TestDisconnectDuringAHundredCalls",
-	"T20": "TestExpiryCountsFromBeforeTheRequest TestHolderThatWasPausedDoesNotSend; a wall clock that jumps while the monotonic one runs on is not made here",
+	"T20": "TestT20ClockJumpsForward TestT20ClockJumpsBetweenClaimAndSend TestT20ClockJumpsBack TestExpiryCountsFromBeforeTheRequest; a clock that jumps by two leases in the seconds in which the provider answers can let the same refresh token be sent twice",
 
 	"C01": "TestRefreshHarness TestOneRefreshForManyCallersOfTwoProcesses",
 	"C02": "TestRefreshHarness TestHolderThatWasPausedDoesNotSend TestNewRefuses",

@@ -90,6 +90,9 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		if err := a.confine(h, f.confine, []string{f.cert, f.key}, f.oidc.issuer, f.mcp.issuer); err != nil {
 			return err
 		}
+		if err := a.warnOfRole(ctx, h.DB); err != nil {
+			return err
+		}
 		if err := a.greet(ctx, pages, base, f); err != nil {
 			return err
 		}
