@@ -104,7 +104,7 @@ func TestMarksAboveAnObjectInvalidateIt(t *testing.T) {
 			container string
 			served    bool
 		}{"its container": {"orders", false}, "another container": {"billing", true}, "the connection": {"", false}} {
-			must(t, h.db.Update(t.Context(), func(tx *store.Tx) error {
+			must(t, h.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 				return h.inbox.Mark(t.Context(), tx, []inbox.Mark{{Lane: ContainerLane(h.conn, c.container)}})
 			}))
 			if _, ok := h.text("t1"); ok != c.served {

@@ -174,7 +174,7 @@ func must(t testing.TB, err error) {
 // mark announces changes, as a decoded delivery does.
 func (h *house) mark(removes bool, ids ...string) {
 	h.t.Helper()
-	must(h.t, h.db.Update(h.t.Context(), func(tx *store.Tx) error {
+	must(h.t, h.db.UpdateFor(h.t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 		return h.inbox.Mark(h.t.Context(), tx, marks(ObjectLane(h.conn, ""), ids, removes))
 	}))
 }

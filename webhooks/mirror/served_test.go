@@ -31,7 +31,7 @@ func TestWhatIsServedIsTheLastFetchUnderTheGrantOfNow(t *testing.T) {
 				h.conn, _ = h.p.Connection(t.Context(), "acme", connection)
 			}
 			now()
-			must(t, h.db.Update(t.Context(), func(tx *store.Tx) error { // what a check that failed has left
+			must(t, h.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error { // what a check that failed has left
 				_, err := tx.Exec(t.Context(), `DELETE FROM webhook_lane`)
 				return err
 			}))
@@ -43,7 +43,7 @@ func TestWhatIsServedIsTheLastFetchUnderTheGrantOfNow(t *testing.T) {
 			waiting := map[inbox.Lane]bool{}
 			mark := func(l inbox.Lane, removes bool) {
 				waiting[l] = true
-				must(t, h.db.Update(t.Context(), func(tx *store.Tx) error {
+				must(t, h.db.UpdateFor(t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 					return h.inbox.Mark(t.Context(), tx, []inbox.Mark{{Lane: l, Removes: removes}})
 				}))
 			}
