@@ -30,6 +30,7 @@ type cutter struct {
 	listener net.Listener
 	server   string
 	mode     atomic.Int32
+	requests atomic.Int64 // that came from the store
 	wg       sync.WaitGroup
 }
 
@@ -96,6 +97,7 @@ func (c *cutter) serve(client net.Conn) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := client.Read(buf)
+		c.requests.Add(1)
 		if n > 0 && bytes.Contains(buf[:n], []byte("commit\x00")) {
 			switch c.mode.Swap(pass) {
 			case cutBeforeServer:

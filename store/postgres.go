@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -18,7 +19,7 @@ func openPostgres(ctx context.Context, c Config) (*DB, error) {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "drawbridge"
 	}
-	pool := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(requireDurableCommits))
+	pool := sql.OpenDB(scopedConnector{stdlib.GetConnector(*config, stdlib.OptionAfterConnect(requireDurableCommits))})
 	conns := c.MaxConns
 	if conns == 0 {
 		conns = 10

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // A Scope says whose rows a statement may meet where PostgreSQL guards the
@@ -36,34 +35,20 @@ func AllTenants() Scope { return Scope{"*"} }
 // Local to the transaction, so that a connection goes back to its pool without it.
 const setScope = "SELECT set_config('drawbridge.scope', $1, true)"
 
-func (s Scope) enter(ctx context.Context, e Engine, tx *sql.Tx) error {
-	if e == SQLite {
-		return nil
-	}
-	if _, err := tx.ExecContext(ctx, setScope, s.setting); err != nil {
-		return fmt.Errorf("store: scope: %w", clean(err))
-	}
-	return nil
-}
-
-// UpdateFor is Update within a scope. On PostgreSQL it costs one round trip more.
+// UpdateFor is Update within a scope. It takes no more round trips.
 func (db *DB) UpdateFor(ctx context.Context, s Scope, fn func(*Tx) error) error {
-	return db.Update(ctx, func(tx *Tx) error {
-		if err := s.enter(ctx, tx.engine, tx.tx); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
+	if db.engine == PostgreSQL {
+		ctx = s.beginWith(ctx, "BEGIN")
+	}
+	return db.Update(ctx, fn)
 }
 
-// ViewFor is View within a scope. On PostgreSQL it costs one round trip more.
+// ViewFor is View within a scope. It takes no more round trips.
 func (db *DB) ViewFor(ctx context.Context, s Scope, fn func(*Tx) error) error {
-	return db.View(ctx, func(tx *Tx) error {
-		if err := s.enter(ctx, tx.engine, tx.tx); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
+	if db.engine == PostgreSQL {
+		ctx = s.beginWith(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+	}
+	return db.View(ctx, fn)
 }
 
 // A Scanner reads the columns of the row it stands on.
@@ -108,14 +93,14 @@ func (db *DB) eachFor(ctx context.Context, s Scope, fn func(Scanner) error, quer
 	defer conn.Close()
 	var own error // of fn, which the pool must not take for the connection's
 	err = conn.Raw(func(driver any) error {
-		direct, ok := driver.(*stdlib.Conn)
+		direct, ok := driver.(scopedConn)
 		if !ok {
 			return errors.New("not a connection to postgresql")
 		}
 		var batch pgx.Batch
 		batch.Queue(setScope, s.setting)
 		batch.Queue(db.dialect(query), args...)
-		answers := direct.Conn().SendBatch(ctx, &batch)
+		answers := direct.Conn.Conn().SendBatch(ctx, &batch)
 		_, err := answers.Exec()
 		if err == nil {
 			var rows pgx.Rows

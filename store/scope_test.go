@@ -155,3 +155,70 @@ func TestScopeEndsWithItsStatement(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// A scope travels with what begins the transaction.
+func TestScopeCostsNoRoundTrip(t *testing.T) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
+		if d.Engine != store.PostgreSQL {
+			return
+		}
+		d.Open(notes)
+		between, dsn := newCutter(t, d.URL)
+		db, err := store.Open(t.Context(), store.Config{URL: dsn, MaxConns: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		ctx := t.Context()
+		read := func(tx *store.Tx) error {
+			var n int
+			return tx.QueryRow(ctx, "SELECT count(*) FROM notes").Scan(&n)
+		}
+		requests := func(do func() error) int64 {
+			least := int64(1 << 60) // an idle connection is tried out first, which is none of the transaction's
+			for range 5 {
+				before := between.requests.Load()
+				if err := do(); err != nil {
+					t.Fatal(err)
+				}
+				least = min(least, between.requests.Load()-before)
+			}
+			return least
+		}
+		without := []int64{requests(func() error { return db.Update(ctx, read) }), requests(func() error { return db.View(ctx, read) })}
+		within := []int64{requests(func() error { return db.UpdateFor(ctx, store.Tenant("a"), read) }), requests(func() error { return db.ViewFor(ctx, store.Tenant("a"), read) })}
+		if diff := cmp.Diff(without, within); diff != "" || without[0] != 3 {
+			t.Errorf("requests of a write and a read (-without a scope +within one):\n%s", diff)
+		}
+	})
+}
+
+func TestScopeOfAnyName(t *testing.T) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
+		db := d.Open(notes)
+		ctx := t.Context()
+		for _, tenant := range []string{"it's", `a'; DROP TABLE notes; --`, `back\slash`, "Zürich ☃", " "} {
+			if err := db.UpdateFor(ctx, store.Tenant(tenant), func(tx *store.Tx) error {
+				_, err := tx.Exec(ctx, "INSERT INTO notes (tenant_id, id, n) VALUES (?, 'x', 1)", tenant)
+				return err
+			}); err != nil {
+				t.Errorf("%q: %v", tenant, err)
+			}
+			if got, err := notesOf(db, store.Tenant(tenant)); d.Engine == store.PostgreSQL && (err != nil || len(got) != 1 || got[0] != tenant+"/x") {
+				t.Errorf("%q sees %q, %v", tenant, got, err)
+			}
+		}
+		if d.Engine != store.PostgreSQL {
+			return
+		}
+		for _, name := range []string{"a\x00b", "a\xff"} {
+			ran := false
+			if err := db.UpdateFor(ctx, store.Tenant(name), func(*store.Tx) error { ran = true; return nil }); err == nil || ran {
+				t.Errorf("a scope that is no text was entered: %v", err)
+			}
+			if got, err := notesOf(db, store.AllTenants()); err != nil || len(got) != 5 {
+				t.Errorf("afterwards %d rows are seen, %v", len(got), err)
+			}
+		}
+	})
+}
