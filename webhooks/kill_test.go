@@ -31,9 +31,26 @@ const childVariable = "DRAWBRIDGE_WEBHOOKS_CHILD"
 // killLease is how long the lanes of a killed process rest in these tests.
 const killLease = 2 * time.Second
 
-// order is what a child process is told: to be a service on this database.
+// order is what a child process is told: to be a service on this database, and to
+// kill itself when it comes to a point with what is named after that point.
 type order struct {
 	Database, Keys string
+	Die            string // empty: somebody else kills it
+}
+
+// reached is SIGKILL at that point: no deferred function, no buffer, no goodbye.
+func (o order) reached(point, what string) {
+	if o.Die != point || !strings.Contains(what, point) {
+		return
+	}
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Kill()
+	}
+	if err != nil {
+		panic(err)
+	}
+	select {}
 }
 
 // The state that applies write: per object the count of marks that the last
@@ -60,13 +77,13 @@ func child(text string) error {
 	if err != nil {
 		return err
 	}
-	in, err := inbox.New(inbox.Config{DB: db, Sealer: r, Lease: killLease, PerConnection: 8})
+	in, err := inbox.New(inbox.Config{DB: db, Sealer: mortalSealer{r, o}, Lease: killLease, PerConnection: 8})
 	if err != nil {
 		return err
 	}
 	s, err := New(Config{DB: db, Keys: r, Inbox: in, Connection: connection, Decoders: map[string]Decoder{"sandbox": decodeText},
 		Log:   slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Apply: func(ctx context.Context, l inbox.Lease) error { return applyTrial(ctx, db, in, l) }})
+		Apply: func(ctx context.Context, l inbox.Lease) error { return applyTrial(ctx, db, in, l, o) }})
 	if err != nil {
 		return err
 	}
@@ -76,12 +93,14 @@ func child(text string) error {
 	}
 	go s.Run(ctx)
 	fmt.Println("http://" + listener.Addr().String())
-	return (&http.Server{Handler: s.Handler(), ReadHeaderTimeout: 5 * time.Second}).Serve(listener)
+	return (&http.Server{Handler: mortalHandler{s.Handler(), o}, ReadHeaderTimeout: 5 * time.Second}).Serve(listener)
 }
 
-func applyTrial(ctx context.Context, db *store.DB, in *inbox.Inbox, l inbox.Lease) error {
+func applyTrial(ctx context.Context, db *store.DB, in *inbox.Inbox, l inbox.Lease, o order) error {
+	o.reached(afterClaim, l.Object)
 	time.Sleep(time.Duration(rand.IntN(3)) * time.Millisecond) // the fetch
-	return db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
+	o.reached(afterFetch, l.Object)
+	err := db.UpdateFor(ctx, store.AllTenants(), func(tx *store.Tx) error {
 		if err := in.Complete(ctx, tx, l); err != nil {
 			return err
 		}
@@ -98,6 +117,8 @@ func applyTrial(ctx context.Context, db *store.DB, in *inbox.Inbox, l inbox.Leas
 		_, err = tx.Exec(ctx, `INSERT INTO trial_apply (lane, version, fence) VALUES (?, ?, ?)`, l.ID(), l.Dirty, l.Fence)
 		return err
 	})
+	o.reached(afterApply, l.Object)
+	return err
 }
 
 // process is a child that was started.
