@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/contracttests/gitea"
 	"github.com/drawbridge-dev/drawbridge/host"
 )
@@ -89,26 +88,21 @@ func TestGiteaSubscribe(t *testing.T) {
 }
 
 // giteaKey reads the signing key from a card, as whoever approves it can.
-func (c *cli) giteaKey(approval string) string {
+func (c *cli) giteaKey(approval string) (key string) {
 	c.t.Helper()
-	instances, err := host.Instances(c.data)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	h, err := host.Open(c.t.Context(), host.Config{Data: c.data, Instances: instances, Policy: host.Local{}, Consent: host.Local{}})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer h.Close()
-	card, err := h.Ledger.Approval(c.t.Context(), connector.TenantID("acme"), approval)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for _, f := range card.Fields {
-		if strings.HasSuffix(f.Name.Shown, "secret") && f.Value.Shown != "" {
-			return f.Value.Shown
+	c.onHost(func(h *host.Host) {
+		card, err := h.Ledger.Approval(c.t.Context(), "acme", approval)
+		if err != nil {
+			c.t.Fatal(err)
 		}
+		for _, f := range card.Fields {
+			if strings.HasSuffix(f.Name.Shown, "secret") {
+				key = f.Value.Shown
+			}
+		}
+	})
+	if key == "" {
+		c.t.Fatal("the card has no key")
 	}
-	c.t.Fatal("the card has no key")
-	return ""
+	return key
 }

@@ -2,17 +2,19 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/contracttests/sandbox"
 	"github.com/drawbridge-dev/drawbridge/host"
 	"github.com/drawbridge-dev/drawbridge/store"
+	"github.com/drawbridge-dev/drawbridge/webhooks/mirror"
 	"github.com/drawbridge-dev/drawbridge/webhooks/subscriptions"
 )
 
@@ -187,34 +189,39 @@ func TestAnEndedSubscriptionIsTold(t *testing.T) {
 	made := c.json(0, "endpoints", "subscribe", conn, "--origin", "http://127.0.0.1:1", "--yes")
 	endpoint := text(made, "subscription", "endpoint")
 	org.AgeWebhooks(16 * 24 * time.Hour)
-	c.serve()
-	subscription := func(holds func(map[string]any) bool) map[string]any {
+	look := func() map[string]any {
 		t.Helper()
 		due(t, c)
-		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-			v, _ := at(c.json(0, "endpoints"), "subscription").(map[string]any)
-			if holds(v) {
-				return v
+		c.onHost(func(h *host.Host) {
+			if _, err := h.Tick(t.Context()); err != nil {
+				t.Error(err)
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("subscription %v", v)
-			}
-		}
+		})
+		v, _ := at(c.json(0, "endpoints"), "subscription").(map[string]any)
+		return v
 	}
-	expiring := subscription(func(v map[string]any) bool { return strings.HasPrefix(text(v, "renewal"), "apr_") })
+	expiring := look()
 	if out := c.run("endpoints").out; !strings.Contains(out, "approvals approve "+text(expiring, "renewal")) {
 		t.Errorf("endpoints: %s", out)
 	}
 	c.json(0, "approvals", "approve", text(expiring, "renewal"))
-	renewed := subscription(func(v map[string]any) bool { return v["renewal"] == nil })
-	if at(renewed, "troubles") != nil || text(renewed, "expires_at") <= text(expiring, "expires_at") {
+	renewed := look()
+	if at(renewed, "troubles") != nil || renewed["renewal"] != nil || text(renewed, "expires_at") <= text(expiring, "expires_at") {
 		t.Errorf("renewed: %v", renewed)
 	}
 	org.AgeWebhooks(31 * 24 * time.Hour)
-	subscription(func(v map[string]any) bool { return fmt.Sprint(v["troubles"]) == "[subscription_missing]" })
+	if diff := cmp.Diff([]any{"subscription_missing"}, look()["troubles"]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 	if out := c.run("deliveries").out; !strings.Contains(out, "--replace "+endpoint) {
 		t.Errorf("deliveries: %s", out)
 	}
+	c.onHost(func(h *host.Host) {
+		coverage, err := h.Coverage(t.Context(), connector.Connection{Tenant: "acme", ID: connector.ConnectionID(conn)})
+		if err != nil || coverage.State == mirror.Complete || !slices.Contains(coverage.Reasons, "subscription_missing") {
+			t.Errorf("coverage %+v, %v", coverage, err)
+		}
+	})
 }
 
 // due has the keeper look at its next tick instead of in a quarter of an hour.

@@ -121,32 +121,40 @@ func TestEventsFromTheProviderToTheMirror(t *testing.T) {
 // same data folder.
 func mirrored(t *testing.T, c *cli, id, connection string) {
 	t.Helper()
-	instances, err := host.Instances(c.data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.Open(t.Context(), host.Config{Data: c.data, Instances: instances, Policy: host.Local{}, Consent: host.Local{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	conn, err := h.Credentials.Resolve(t.Context(), connector.Caller{Tenant: "acme", Principal: "alice", Connection: connector.ConnectionID(connection)}, "sandbox", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		o, _, ok, err := h.Mirror.Get(t.Context(), conn, id, time.Hour)
+	c.onHost(func(h *host.Host) {
+		conn, err := h.Credentials.Resolve(t.Context(), connector.Caller{Tenant: "acme", Principal: "alice", Connection: connector.ConnectionID(connection)}, "sandbox", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ok {
-			if o.Container != "orders" || !strings.Contains(string(o.Data), "Announced by an event") {
-				t.Errorf("the mirror has %s in %s", o.Data, o.Container)
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			o, _, ok, err := h.Mirror.Get(t.Context(), conn, id, time.Hour)
+			if err != nil {
+				t.Fatal(err)
 			}
-			return
+			if ok {
+				if o.Container != "orders" || !strings.Contains(string(o.Data), "Announced by an event") {
+					t.Errorf("the mirror has %s in %s", o.Data, o.Container)
+				}
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("the mirror has no such ticket")
+			}
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("the mirror has no such ticket")
-		}
+	})
+}
+
+// onHost opens what the commands open, for what no command shows.
+func (c *cli) onHost(f func(*host.Host)) {
+	c.t.Helper()
+	instances, err := host.Instances(c.data)
+	if err != nil {
+		c.t.Fatal(err)
 	}
+	h, err := host.Open(c.t.Context(), host.Config{Data: c.data, Instances: instances, Policy: host.Local{}, Consent: host.Local{}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer h.Close()
+	f(h)
 }
