@@ -127,7 +127,7 @@ func (c *copying) ticket(project, title string) string {
 
 func (c *copying) mark(l inbox.Lane) {
 	c.t.Helper()
-	if err := c.h.DB.Update(c.t.Context(), func(tx *store.Tx) error {
+	if err := c.h.DB.UpdateFor(c.t.Context(), store.AllTenants(), func(tx *store.Tx) error {
 		return c.h.Webhooks.Inbox().Mark(c.t.Context(), tx, []inbox.Mark{{Lane: l}})
 	}); err != nil {
 		c.t.Fatal(err)
@@ -162,7 +162,7 @@ func (c *copying) update(query string, args ...any) {
 // than the administrator does.
 // Guarantee: TIX8
 func TestAGetIsAnsweredFromACopy(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		c := openCopying(t, d)
 		conn := connect(t, c.h, c.org)
 		id := c.ticket("orders", "first")
@@ -296,7 +296,7 @@ func (c *copying) reconnect(id connector.ConnectionID, projects ...string) conne
 // the mirror itself and the read-back of a write fetch is never a copy.
 // Guarantee: TIX8, CUR3
 func TestACopyIsAuthorizedAnew(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		c := openCopying(t, d)
 		conn := connect(t, c.h, c.org)
 		id, other := c.ticket("orders", "kept"), c.ticket("web", "kept elsewhere")
@@ -362,7 +362,7 @@ func TestACopyIsAuthorizedAnew(t *testing.T) {
 // provider answered.
 // Guarantee: RUN4
 func TestASearchSaysWhatTheCopiesAreWorth(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		c := openCopying(t, d)
 		conn := connect(t, c.h, c.org)
 		c.ticket("orders", "kept")
@@ -402,7 +402,7 @@ func TestASearchSaysWhatTheCopiesAreWorth(t *testing.T) {
 // What a connection has stored goes with it, with the next periodic work.
 // Guarantee: TIX8
 func TestADisconnectIsForgotten(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		c := openCopying(t, d)
 		conn := connect(t, c.h, c.org)
 		c.ticket("orders", "kept")

@@ -151,6 +151,9 @@ func (a *app) showData(r connector.Result) {
 		fmt.Fprintf(a.out, "%s\n", r.Data)
 	}
 	fmt.Fprintf(a.out, "%s\n", r.Summary)
+	if p := r.Provenance; p != nil && p.Source == connector.SourceCopy {
+		fmt.Fprintf(a.out, "a stored copy, fetched %s; the provider was not asked\n", ago(p.FetchedAt))
+	}
 	for _, m := range r.Coverage.Missing {
 		if m.Reason != "more_pages" {
 			fmt.Fprintf(a.out, "  missing %s: %s\n", m.What, m.Reason)

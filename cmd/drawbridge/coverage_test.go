@@ -81,6 +81,15 @@ func TestDeliveriesCoverage(t *testing.T) {
 	shows("partial", "backlog")
 	settle()
 	shows("complete")
+	instances[0].MaxAge = 300
+	if err := host.SaveInstance(c.data, instances[0]); err != nil {
+		t.Fatal(err)
+	}
+	for arguments, copied := range map[string]bool{fmt.Sprintf(`{"id":%q,"max_age_seconds":300}`, made[0]): true, fmt.Sprintf(`{"id":%q}`, made[0]): false} {
+		if r := c.run("call", "tickets.get", arguments); r.code != 0 || strings.Contains(r.out, "a stored copy, fetched") != copied {
+			t.Errorf("call tickets.get %s: %d %s %s", arguments, r.code, r.out, r.err)
+		}
+	}
 	if r := c.run("deliveries", "accept", string(conn.ID), "--yes"); r.code == 0 || !strings.Contains(r.err, "has stopped") {
 		t.Errorf("there is nothing to accept: %d %s", r.code, r.err)
 	}
