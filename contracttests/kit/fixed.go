@@ -42,7 +42,8 @@ type Case struct {
 type Answer struct {
 	Status int // 0: 200
 	Header http.Header
-	Body   string
+	// Body may have the word OPERATION, which stands for the id of the write.
+	Body string
 }
 
 const fixedDir = "testdata/contract"
@@ -161,6 +162,7 @@ type fixedResult struct {
 	Error    *connector.ErrorReport `json:"error,omitempty"`
 	NextPage bool                   `json:"next_page,omitempty"`
 	Made     string                 `json:"made,omitempty"`
+	Differs  []connector.Change     `json:"differs,omitempty"` // what was stored from what was sent
 	Shown    []string               `json:"shown_to_approver,omitempty"`
 }
 
@@ -210,7 +212,7 @@ func (t *trial) playCase(c Case) (text []byte, err error) {
 	}
 	out := b.String()
 	for _, id := range secret {
-		out = strings.ReplaceAll(out, id, "OPERATION")
+		out = strings.ReplaceAll(out, id, operationWord)
 	}
 	return []byte(out), nil
 }
@@ -254,7 +256,7 @@ func fixedOf(r connector.Result) fixedResult {
 		f.Error = &e
 	}
 	if r.Receipt != nil {
-		f.Made = r.Receipt.ExternalID()
+		f.Made, f.Differs = r.Receipt.ExternalID(), r.Receipt.Differences()
 	}
 	if r.Pending != nil {
 		f.Shown = append([]string{r.Pending.Summary}, r.Pending.Notes...)

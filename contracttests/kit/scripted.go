@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -95,9 +96,13 @@ type script struct {
 	answers []Answer // those still to be given
 	seen    []fixedExchange
 	missing int // requests that no answer was left for
+	written connector.OperationID
 }
 
 var classNames = map[connector.Class]string{connector.ClassRead: "read", connector.ClassWrite: "write"}
+
+// operationWord stands for the id of the case's write, which no two runs share.
+const operationWord = "OPERATION"
 
 // fixedTime is when every answer came.
 var fixedTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -116,6 +121,12 @@ func (s *script) Do(_ context.Context, _ connector.Connection, class connector.C
 	}
 	if r.Method == "" {
 		r.Method = http.MethodGet
+	}
+	if class == connector.ClassWrite {
+		s.written = r.OperationID
+	}
+	if s.written != "" {
+		a.Body = strings.ReplaceAll(a.Body, operationWord, string(s.written))
 	}
 	s.seen = append(s.seen, fixedExchange{Class: classNames[class], Method: r.Method, Path: r.Path, Query: r.Query.Encode(), ContentType: r.ContentType,
 		KeyHeader: r.DedupeHeader, Body: document(r.Body), AnswerStatus: a.Status, Answer: document([]byte(a.Body))})
