@@ -273,7 +273,7 @@ func (p *points) holdSQLite(child *process, id string) (kill func()) {
 	p.exec(`CREATE TABLE trial_ballast (b BLOB)`,
 		`CREATE VIEW trial_endless AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000) SELECT i FROM n`,
 		fmt.Sprintf(`CREATE TRIGGER trial_hold AFTER INSERT ON webhook_delivery WHEN NEW.delivery_id = '%s'
-			BEGIN INSERT INTO trial_ballast SELECT randomblob(65536) FROM trial_endless; END`, id))
+			BEGIN INSERT INTO trial_ballast SELECT zeroblob(65536) FROM trial_endless; END`, id))
 	log := strings.TrimPrefix(p.d.URL, "sqlite:") + "-wal"
 	size := func() int64 {
 		f, err := os.Stat(log)
@@ -282,7 +282,7 @@ func (p *points) holdSQLite(child *process, id string) (kill func()) {
 	}
 	before := size()
 	return func() {
-		p.until("the log grows", func() bool { return size() > before+8<<20 })
+		p.until("the log grows", func() bool { return size() > before+1<<20 })
 		_ = child.cmd.Process.Kill()
 		p.exec(`DROP TRIGGER trial_hold`)
 		if n := p.count(`SELECT COUNT(*) FROM trial_ballast`); n != 0 {
