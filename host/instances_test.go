@@ -71,6 +71,7 @@ func TestAnInstanceThatCannotBeGuardedIsRefused(t *testing.T) {
 		"no url":            {func(i *host.Instance) { i.URL = "" }, "URL"},
 		"unknown driver":    {func(i *host.Instance) { i.Driver = "jira" }, "driver"},
 		"no client":         {func(i *host.Instance) { i.Driver = "gitea" }, "OAuth client"},
+		"unknown sign-in":   {func(i *host.Instance) { i.SignIn = "password" }, "sign_in"},
 		"plain http":        {func(i *host.Instance) { i.URL = "http://a.example" }, ""},
 		"loopback unlisted": {func(i *host.Instance) { i.URL = "http://127.0.0.1:80" }, ""},
 		"user info":         {func(i *host.Instance) { i.URL = "https://u:p@a.example" }, ""},
@@ -88,8 +89,10 @@ func TestAnInstanceThatCannotBeGuardedIsRefused(t *testing.T) {
 			}
 		})
 	}
-	if err := good.Check(); err != nil {
-		t.Errorf("a good instance: %v", err)
+	for _, i := range []host.Instance{good, {Name: "a", Driver: "gitea", URL: "https://a.example", SignIn: host.SignInKey}} {
+		if err := i.Check(); err != nil {
+			t.Errorf("a good instance: %v", err)
+		}
 	}
 }
 
