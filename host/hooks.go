@@ -23,7 +23,7 @@ func (h *Host) openHooks(c Config) error {
 	if err != nil {
 		return err
 	}
-	h.Mirror, err = mirror.New(mirror.Config{DB: h.DB, Inbox: box, Sealer: h.Keys, Source: source{h}, OnChange: h.changed, Log: h.log})
+	h.Mirror, err = mirror.New(mirror.Config{DB: h.DB, Inbox: box, Sealer: h.Keys, Source: source{h}, Projection: tickets.Version, OnChange: h.changed, Log: h.log})
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (s source) Fetch(ctx context.Context, c connector.Connection, id string) (m
 	default:
 		return mirror.Object{}, 0, err
 	}
-	raw, err := json.Marshal(stored{tickets.Version, t})
+	raw, err := json.Marshal(t)
 	if err != nil {
 		return mirror.Object{}, 0, err
 	}

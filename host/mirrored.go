@@ -11,13 +11,6 @@ import (
 	"github.com/drawbridge-dev/drawbridge/webhooks/mirror"
 )
 
-// stored is what the mirror keeps of a ticket. What another version of the
-// connector made may mean something else, and is not served.
-type stored struct {
-	Version string         `json:"version"`
-	Ticket  tickets.Ticket `json:"ticket"`
-}
-
 // copies serves the tickets of one provider that the mirror has. Its faults are
 // logged and cost no more than a request to the provider.
 type copies struct {
@@ -30,7 +23,7 @@ func (s copies) Copy(ctx context.Context, c connector.Connection, id string, max
 		return tickets.Ticket{}, time.Time{}, false
 	}
 	o, fetched, ok, err := s.h.Mirror.Get(ctx, c, id, maxAge)
-	var kept stored
+	var kept tickets.Ticket
 	if err == nil && ok {
 		err = json.Unmarshal(o.Data, &kept)
 	}
@@ -38,7 +31,7 @@ func (s copies) Copy(ctx context.Context, c connector.Connection, id string, max
 		s.h.log.WarnContext(ctx, "a stored copy can't be read", "connection", c.ID, slog.Any("err", err))
 		return tickets.Ticket{}, time.Time{}, false
 	}
-	return kept.Ticket, fetched, ok && kept.Version == tickets.Version
+	return kept, fetched, ok
 }
 
 func (s copies) State(ctx context.Context, c connector.Connection) (connector.CopyState, bool) {

@@ -145,7 +145,7 @@ func (o older) Connection(context.Context, connector.TenantID, connector.Connect
 }
 
 func (o older) Fetch(_ context.Context, _ connector.Connection, id string) (mirror.Object, mirror.State, error) {
-	return mirror.Object{ID: id, Container: "orders", Version: "9", Order: 9, Data: fmt.Appendf(nil, `{"version":"0.0.1","ticket":{"id":%q,"project":"orders"}}`, id)}, mirror.OK, nil
+	return mirror.Object{ID: id, Container: "orders", Version: "2", Order: 2, Data: fmt.Appendf(nil, `{"id":%q,"project":"orders"}`, id)}, mirror.OK, nil
 }
 
 func (c *copying) update(query string, args ...any) {
@@ -242,7 +242,7 @@ func TestAGetIsAnsweredFromACopy(t *testing.T) {
 			}
 		}
 		// What another version made is not understood here.
-		m, err := mirror.New(mirror.Config{DB: c.h.DB, Inbox: c.h.Webhooks.Inbox(), Sealer: c.h.Keys, Source: older{conn: conn}})
+		m, err := mirror.New(mirror.Config{DB: c.h.DB, Inbox: c.h.Webhooks.Inbox(), Sealer: c.h.Keys, Source: older{conn: conn}, Projection: "0.0.1"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -149,7 +149,7 @@ func (m *Mirror) applyObject(ctx context.Context, l inbox.Lease) error {
 			return ErrStale
 		case state == OK:
 			changed = !old.found || old.state != OK || old.denied || o.Coarse || o.Version != old.version || conn.AuthzVersion != old.authz
-			err = put(ctx, tx, conn, o, sealed, began, seq)
+			err = m.put(ctx, tx, conn, o, sealed, began, seq)
 		default:
 			changed = old.state == OK
 			err = bury(ctx, tx, l.Lane, state, conn.AuthzVersion, began, seq)
@@ -208,19 +208,20 @@ func readRow(ctx context.Context, tx *store.Tx, l inbox.Lane) (r row, err error)
 	return r, err
 }
 
-func put(ctx context.Context, tx *store.Tx, c connector.Connection, o Object, sealed []byte, began time.Time, seq int64) error {
+func (m *Mirror) put(ctx context.Context, tx *store.Tx, c connector.Connection, o Object, sealed []byte, began time.Time, seq int64) error {
 	access, err := json.Marshal(o.Access)
 	if err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO mirror_object (tenant, connection, id, container, state, denied, version, ord, coarse,
-			updated_at, fetched_at, changed_at, authz, seq, seen, access, data)
-		VALUES (?, ?, ?, ?, 1, 0, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
+			updated_at, fetched_at, changed_at, authz, seq, seen, access, data, projection)
+		VALUES (?, ?, ?, ?, 1, 0, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)
 		ON CONFLICT (tenant, connection, id) DO UPDATE SET container = excluded.container, state = 1, denied = 0, version = excluded.version,
 			ord = excluded.ord, coarse = excluded.coarse, updated_at = excluded.updated_at, fetched_at = excluded.fetched_at,
-			changed_at = excluded.changed_at, authz = excluded.authz, seq = excluded.seq, access = excluded.access, data = excluded.data`,
+			changed_at = excluded.changed_at, authz = excluded.authz, seq = excluded.seq, access = excluded.access, data = excluded.data,
+			projection = excluded.projection`,
 		string(c.Tenant), string(c.ID), o.ID, o.Container, o.Version, o.Order, bit(o.Coarse), millis(o.UpdatedAt), began.UnixMilli(), began.UnixMilli(),
-		c.AuthzVersion, seq, string(access), sealed)
+		c.AuthzVersion, seq, string(access), sealed, m.c.Projection)
 	return err
 }
 

@@ -211,3 +211,28 @@ func TestTenantsAreGuardedByRow(t *testing.T) {
 		}
 	})
 }
+
+// Data that another version of the code made is not served, and the next sweep has
+// it fetched again, which is no drift.
+// Guarantee: TIX8
+func TestAnotherProjectionIsFetchedAgain(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, h *house) {
+		h.fill(3)
+		must(t, h.m.Reconcile(t.Context(), h.conn))
+		h.drain()
+		next, err := New(Config{DB: h.db, Inbox: h.inbox, Source: h.p, Sealer: ring(), Projection: "2"})
+		must(t, err)
+		h.m = next
+		if _, ok := h.text("t001"); ok {
+			t.Error("data of another projection is served")
+		}
+		fetches := len(h.p.fetches)
+		must(t, h.m.Sweep(t.Context(), h.conn))
+		h.drain()
+		h.shows(t)
+		if v := h.coverage(); v.State != Complete || v.Drift != 0 || len(h.p.fetches) != fetches+3 {
+			t.Errorf("%+v, %d fetches", v, len(h.p.fetches)-fetches)
+		}
+	})
+}

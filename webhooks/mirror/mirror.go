@@ -117,6 +117,11 @@ type Config struct {
 	// KeepTombstones is their least age, and two sweeps besides. 90 days.
 	KeepTombstones time.Duration
 
+	// Projection names what Object.Data means, such as a version of the code that
+	// makes it. Data of another one is not served, and the next sweep has it
+	// fetched again.
+	Projection string
+
 	// OnChange runs in the transaction of each change, and may run again when
 	// that is repeated. Its error undoes the change. Nil: nothing.
 	OnChange func(context.Context, *store.Tx, Change) error

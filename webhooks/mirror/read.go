@@ -15,8 +15,10 @@ import (
 
 // Get returns an object that was fetched within maxAge under exactly the
 // authorization that c has now, if its access list names a resource of c and no
-// change of it, its container or the connection waits to be applied. It answers false for everything else, and the
-// provider is to be asked then; fetchedAt is when the fetch began.
+// change of it, its container or the connection waits to be applied. While a person has
+// to look at an ErrVanished, what that sweep did not find is not returned either: it may
+// have been revoked. It answers false for everything else, and the provider is to be
+// asked then; fetchedAt is when the fetch began.
 func (m *Mirror) Get(ctx context.Context, c connector.Connection, id string, maxAge time.Duration) (o Object, fetchedAt time.Time, ok bool, err error) {
 	var updated, fetched int64
 	var access string
@@ -29,8 +31,10 @@ func (m *Mirror) Get(ctx context.Context, c connector.Connection, id string, max
 			return err
 		}
 		err = tx.QueryRow(ctx, `SELECT container, version, ord, coarse, updated_at, fetched_at, access, data FROM mirror_object
-			WHERE tenant = ? AND connection = ? AND id = ? AND state = 1 AND denied = 0 AND authz = ? AND fetched_at >= ?`,
-			string(c.Tenant), string(c.ID), id, c.AuthzVersion, now.Add(-maxAge).UnixMilli()).
+			WHERE tenant = ? AND connection = ? AND id = ? AND state = 1 AND denied = 0 AND authz = ? AND projection = ? AND fetched_at >= ?
+			AND NOT EXISTS (SELECT 1 FROM mirror_stream s WHERE s.tenant = mirror_object.tenant AND s.connection = mirror_object.connection
+				AND s.alarm = 1 AND mirror_object.seen < s.epoch AND mirror_object.fetched_at < s.sweep_began)`,
+			string(c.Tenant), string(c.ID), id, c.AuthzVersion, m.c.Projection, now.Add(-maxAge).UnixMilli()).
 			Scan(&o.Container, &o.Version, &o.Order, &o.Coarse, &updated, &fetched, &access, &sealed)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil

@@ -154,9 +154,10 @@ func (m *Mirror) differing(ctx context.Context, c connector.Connection, entries 
 	for _, e := range entries {
 		var r row
 		var denied, coarse, updated, fetched int64
-		err := m.c.DB.QueryRowFor(ctx, scope(c), `SELECT state, denied, version, authz, coarse, updated_at, fetched_at FROM mirror_object
+		var projection string
+		err := m.c.DB.QueryRowFor(ctx, scope(c), `SELECT state, denied, version, authz, projection, coarse, updated_at, fetched_at FROM mirror_object
 			WHERE tenant = ? AND connection = ? AND id = ?`, string(c.Tenant), string(c.ID), e.ID).
-			Scan(&r.state, &denied, &r.version, &r.authz, &coarse, &updated, &fetched)
+			Scan(&r.state, &denied, &r.version, &r.authz, &projection, &coarse, &updated, &fetched)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return nil, 0, err
 		}
@@ -165,7 +166,7 @@ func (m *Mirror) differing(ctx context.Context, c connector.Connection, entries 
 		case known && r.state == Gone && r.version == e.Version:
 			continue // a list that lags behind the deletion
 		case known && r.state == OK && r.version == e.Version:
-			if denied == 0 && r.authz == c.AuthzVersion && (coarse == 0 || fetched-updated >= unsettled.Milliseconds()) {
+			if denied == 0 && r.authz == c.AuthzVersion && projection == m.c.Projection && (coarse == 0 || fetched-updated >= unsettled.Milliseconds()) {
 				continue
 			}
 		default:
