@@ -164,6 +164,13 @@ func TestSweepGuard(t *testing.T) {
 		if v := h.coverage(); v.State != Partial || !slices.Contains(v.Reasons, "vanished") || len(h.p.fetches) > 0 {
 			t.Errorf("%+v, fetched %v", v, h.p.fetches)
 		}
+		// Until somebody has looked, it may be a revocation: what was not found is not served.
+		for i := range 60 {
+			_, _, ok, err := h.m.Get(t.Context(), h.conn, fmt.Sprintf("t%03d", i), time.Hour)
+			if must(t, err); ok != (i >= 21) {
+				t.Errorf("t%03d: served %v", i, ok)
+			}
+		}
 		must(t, h.m.Reconcile(t.Context(), h.conn)) // not again at once
 		must(t, h.m.Accept(t.Context(), h.conn))
 		must(t, h.m.Reconcile(t.Context(), h.conn))
