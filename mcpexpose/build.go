@@ -30,11 +30,22 @@ func (s *Server) build(tools []shown) (*mcp.Server, error) {
 			c.TTLMs = listTTL
 		},
 	}
+	if options.Capabilities.Resources.Subscribe {
+		// The work is done around them, see subscriptions.
+		options.SubscribeHandler = func(_ context.Context, req *mcp.SubscribeRequest) error {
+			if _, _, ours := s.objectAt(req.Params.URI); !ours {
+				return mcp.ResourceNotFoundError(req.Params.URI)
+			}
+			return nil
+		}
+		options.UnsubscribeHandler = func(context.Context, *mcp.UnsubscribeRequest) error { return nil }
+	}
 	if s.Native != nil && s.Native.Options != nil {
 		s.Native.Options(options)
 	}
 	server := mcp.NewServer(&mcp.Implementation{Name: "drawbridge", Title: "Drawbridge", Version: s.Version}, options)
-	server.AddReceivingMiddleware(s.guard)
+	server.AddReceivingMiddleware(s.guard, s.subscriptions(server))
+	server.AddSendingMiddleware(route)
 	for _, t := range tools {
 		tool, err := describe(t)
 		if err != nil {
@@ -45,6 +56,7 @@ func (s *Server) build(tools []shown) (*mcp.Server, error) {
 		})
 	}
 	s.addResources(server, tools)
+	s.addObjects(server, tools)
 	s.addPrompts(server, tools)
 	if s.Native != nil {
 		s.Native.Add(server, Asker{s})
@@ -55,6 +67,9 @@ func (s *Server) build(tools []shown) (*mcp.Server, error) {
 // capabilities are the same for everybody, so that they tell nothing.
 func (s *Server) capabilities() *mcp.ServerCapabilities {
 	c := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, Prompts: &mcp.PromptCapabilities{}}
+	for _, m := range s.Mounts {
+		c.Resources.Subscribe = c.Resources.Subscribe || m.Objects != nil && m.Objects.Watch != nil
+	}
 	if s.Native != nil {
 		c.Logging = &mcp.LoggingCapabilities{}
 	}

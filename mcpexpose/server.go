@@ -39,6 +39,7 @@ type Mount struct {
 	Name     string
 	Provider string // what connect links name; empty: Name
 	Runtime  Runtime
+	Objects  *Objects // nil: it shows none
 }
 
 // Links are the pages that a person is sent to. Neither link may hold anything
@@ -98,9 +99,13 @@ type Native struct {
 // Server serves all mounts. It is safe for concurrent use.
 type Server struct {
 	Config
-	sets *sets
-	now  func() time.Time // tests move it
+	sets    *sets
+	streams streams
+	now     func() time.Time // tests move it
 }
+
+// reserved are kinds of resources that mounts don't have.
+var reserved = map[string]bool{"runbooks": true, "guarantees": true, "schemas": true, "artifacts": true}
 
 var mountPattern = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
@@ -114,6 +119,9 @@ func New(c Config) (*Server, error) {
 		m := &c.Mounts[i]
 		if !mountPattern.MatchString(m.Name) || m.Runtime == nil || seen[m.Name] {
 			return nil, fmt.Errorf("mcpexpose: mount %q needs a runtime and a name of its own that matches %s", m.Name, mountPattern)
+		}
+		if o := m.Objects; o != nil && (!mountPattern.MatchString(o.Kind) || reserved[o.Kind] || o.Tool == "" || o.Argument == "") {
+			return nil, fmt.Errorf("mcpexpose: the objects of mount %q need a kind of their own that matches %s, a tool and its argument", m.Name, mountPattern)
 		}
 		seen[m.Name] = true
 		if m.Provider == "" {
@@ -132,7 +140,8 @@ func New(c Config) (*Server, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{Config: c, sets: newSets(c.Servers), now: time.Now}, nil
+	return &Server{Config: c, sets: newSets(c.Servers), now: time.Now,
+		streams: streams{open: map[*stream]bool{}, older: map[*mcp.ServerSession]*stream{}}}, nil
 }
 
 func fill[T comparable](v *T, fallback T) {

@@ -15,7 +15,7 @@ import (
 // tools that they had then. What they were granted since is in their next session.
 func (s *Server) withdraw(ctx context.Context, result mcp.Result) error {
 	switch result.(type) {
-	case *mcp.ListToolsResult, *mcp.ListResourcesResult, *mcp.ListPromptsResult:
+	case *mcp.ListToolsResult, *mcp.ListResourcesResult, *mcp.ListResourceTemplatesResult, *mcp.ListPromptsResult:
 	default:
 		return nil
 	}
@@ -46,6 +46,12 @@ func (s *Server) withdraw(ctx context.Context, result mcp.Result) error {
 			}
 			return slices.ContainsFunc(s.Runbooks, func(b Runbook) bool {
 				return r.URI == runbooksPrefix+b.Name && !concerns(b.Tools, now)
+			})
+		})
+	case *mcp.ListResourceTemplatesResult:
+		list.ResourceTemplates = slices.DeleteFunc(list.ResourceTemplates, func(r *mcp.ResourceTemplate) bool {
+			return slices.ContainsFunc(s.Mounts, func(m Mount) bool {
+				return m.Objects != nil && r.URITemplate == m.objectsPrefix()+"{id}" && !sees(m.Name+"."+m.Objects.Tool)
 			})
 		})
 	case *mcp.ListPromptsResult:

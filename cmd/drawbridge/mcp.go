@@ -22,6 +22,7 @@ import (
 	"github.com/drawbridge-dev/drawbridge/host"
 	"github.com/drawbridge-dev/drawbridge/mcpexpose"
 	"github.com/drawbridge-dev/drawbridge/mcpexpose/edge"
+	"github.com/drawbridge-dev/drawbridge/webhooks/notices"
 )
 
 //go:embed runbooks/*.md
@@ -91,7 +92,7 @@ func (a *app) mcpServer(h *host.Host, links mcpexpose.Links) (*mcpexpose.Server,
 	config := mcpexpose.Config{DB: h.DB, Keys: h.Keys, Links: links, Connections: h.Credentials, Version: buildVersion(), Logger: a.logger, Prompts: prompts}
 	for _, name := range h.Providers() {
 		r, _ := h.Runtime(name)
-		config.Mounts = append(config.Mounts, mcpexpose.Mount{Name: name, Runtime: r})
+		config.Mounts = append(config.Mounts, mcpexpose.Mount{Name: name, Runtime: r, Objects: ticketsOf(h, name)})
 	}
 	if len(config.Mounts) == 0 {
 		return nil, connector.Fail(connector.CodeConnectionRequired, "no provider is set up here; drawbridge connect sets one up")
@@ -131,6 +132,26 @@ func (l pageLinks) Connect(ctx context.Context, c connector.Caller, provider str
 
 func (l pageLinks) Approval(_ context.Context, _ connector.Caller, id connector.ApprovalID) (string, error) {
 	return l.ApprovalLink(string(id)), nil
+}
+
+// ticketsOf shows the tickets of a provider as resources.
+func ticketsOf(h *host.Host, provider string) *mcpexpose.Objects {
+	return &mcpexpose.Objects{Kind: "tickets", Tool: "tickets.get", Argument: "id",
+		Watch: func(ctx context.Context, caller connector.Caller) (mcpexpose.Watcher, error) {
+			w, err := h.Watch(ctx, caller, provider, notices.Now)
+			if err != nil {
+				return nil, err
+			}
+			return changedTickets{w}, nil
+		}}
+}
+
+// changedTickets are changes as MCP tells them: by id, whatever happened.
+type changedTickets struct{ *notices.Watcher }
+
+func (w changedTickets) Next(ctx context.Context) (string, error) {
+	n, err := w.Watcher.Next(ctx)
+	return n.ID, err
 }
 
 // mcpFlags say whose tokens open the MCP door of a server for a team.

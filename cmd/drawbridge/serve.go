@@ -111,6 +111,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 				return err
 			}
 			mount(mux, door, server)
+			defer context.AfterFunc(ctx, server.EndSubscriptions)()
 		}
 		mux.Handle(webhooks.PathPrefix, h.Webhooks.Handler())
 		mux.Handle("/", pages.Handler())

@@ -181,7 +181,7 @@ func (e *Edge) scoped(ctx context.Context, w http.ResponseWriter, id Identity, m
 	}
 	needed := []string{e.ReadScope}
 	switch m.method {
-	case "resources/read", "prompts/get":
+	case "resources/read", "resources/subscribe", "subscriptions/listen", "prompts/get":
 	case "tools/call":
 		effect, visible := e.Effect(ctx, id.Caller, m.tool)
 		if !visible {
