@@ -282,6 +282,23 @@ func TestEnd(t *testing.T) {
 	})
 }
 
+// What was only asked for leaves neither its address nor its key behind.
+func TestEndBeforeTheApproval(t *testing.T) {
+	each(t, theirKey, func(t *testing.T, h *house) {
+		asked := h.subscribe(connector.CodeApprovalRequired)
+		if v, ours, err := h.s.End(t.Context(), "acme", asked.Endpoint); err != nil || !ours || v.Hook != "" {
+			t.Errorf("ended: %+v %v %v", v, ours, err)
+		}
+		if used, err := h.s.SealedBy(t.Context()); err != nil || len(used) != 0 {
+			t.Errorf("drafts: %v %v", used, err)
+		}
+		h.p.approve() // of nothing that is still wanted
+		if again := h.subscribe(connector.CodeApprovalRequired); again.Endpoint == asked.Endpoint || h.p.sent != 0 {
+			t.Errorf("again: %+v", again)
+		}
+	})
+}
+
 // Guarantee: CRE4
 func TestDraftsAreResealed(t *testing.T) {
 	each(t, theirKey, func(t *testing.T, h *house) {
