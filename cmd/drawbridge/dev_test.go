@@ -24,25 +24,17 @@ import (
 	"github.com/drawbridge-dev/drawbridge/contracttests/kit"
 )
 
-// helloWithContract is a connector as new writes it, with a TestContract whose
-// provider keeps its books in a file.
-func (a *author) helloWithContract() (books string) {
+// hello is a connector as new writes it. The provider that its test plays keeps its
+// books in a file, too.
+func (a *author) hello() (books string) {
 	a.t.Helper()
-	a.must("new", "hello", "--replace", a.root, "--auth", "key")
-	raw, err := os.ReadFile(filepath.Join(a.root, "cmd/drawbridge/testdata/contract_test.go.txt"))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	// In place of the tests that new wrote.
-	tests, _ := filepath.Glob("hello/*_test.go")
-	for _, name := range tests {
-		if err := os.Remove(name); err != nil {
-			a.t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile("hello/contract_test.go", raw, 0o644); err != nil {
-		a.t.Fatal(err)
-	}
+	a.must("new", "hello", "--replace", a.root)
+	a.edit("hello/provider_test.go", "\t\"net/http/httptest\"\n", "\t\"net/http/httptest\"\n\t\"os\"\n")
+	a.edit("hello/provider_test.go", "\tp.notes[n.ID], p.owners[n.ID] = n, owner\n", `	p.notes[n.ID], p.owners[n.ID] = n, owner
+	f, _ := os.OpenFile(os.Getenv("HELLO_BOOKS"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	fmt.Fprintln(f, text)
+	f.Close()
+`)
 	books = filepath.Join(a.dir, "books")
 	a.t.Setenv("HELLO_BOOKS", books)
 	return books
@@ -55,10 +47,10 @@ type devProcess struct {
 	said *bytes.Buffer
 }
 
-func startDev(t *testing.T, program, temp string) devProcess {
+func startDev(t *testing.T, temp string) devProcess {
 	t.Helper()
-	p := devProcess{Cmd: exec.CommandContext(t.Context(), program, "dev", "hello", "--listen", "127.0.0.1:0", "--json"), said: &bytes.Buffer{}}
-	p.Env = append(os.Environ(), "TMPDIR="+temp)
+	p := devProcess{Cmd: exec.CommandContext(t.Context(), os.Args[0], "dev", "hello", "--listen", "127.0.0.1:0", "--json"), said: &bytes.Buffer{}}
+	p.Env = append(os.Environ(), asProcess+"=1", "TMPDIR="+temp)
 	p.Stderr = p.said
 	out, err := p.StdoutPipe()
 	if err == nil {
@@ -95,13 +87,12 @@ func (p devProcess) gone(t *testing.T) {
 // Guarantee: OPS3
 func TestDevCommand(t *testing.T) {
 	a := newAuthor(t)
-	books := a.helloWithContract()
-	program, temp := filepath.Join(a.dir, "drawbridge"), filepath.Join(a.dir, "temp")
+	books := a.hello()
+	temp := filepath.Join(a.dir, "temp")
 	if err := os.Mkdir(temp, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	a.goTool(a.root, "build", "-o", program, "./cmd/drawbridge")
-	p := startDev(t, program, temp)
+	p := startDev(t, temp)
 
 	jar, _ := cookiejar.New(nil)
 	wires := &http.Transport{}
@@ -154,7 +145,7 @@ func TestDevCommand(t *testing.T) {
 	}
 
 	// A command that has no time to clean up leaves no server behind either.
-	p = startDev(t, program, temp)
+	p = startDev(t, temp)
 	if err := p.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +156,7 @@ func TestDevCommand(t *testing.T) {
 // Guarantee: TST1, OPS3
 func TestContractCommand(t *testing.T) {
 	a := newAuthor(t)
-	a.helloWithContract()
+	a.hello()
 	r := a.must("contract", "hello", "--report", "evidence")
 	if !strings.Contains(r.out, "  E5   The look-up finds the write whose answer was lost") || !strings.Contains(r.out, ", 0 failed,") ||
 		!strings.Contains(r.out, "the connector has no list operation") || r.err != "" {
@@ -184,13 +175,13 @@ func TestContractCommand(t *testing.T) {
 		t.Errorf("of a look-up that finds nothing: E4 %s, E5 %s", broken["E4"], broken["E5"])
 	}
 
-	a.edit("hello/contract_test.go", "func TestContract(t *testing.T) {", "func TestContract(t *testing.T) {\n\tt.Fatal(\"no organisation to test with\")")
+	a.edit("hello/hello_test.go", "func TestContract(t *testing.T) {", "func TestContract(t *testing.T) {\n\tt.Fatal(\"no organisation to test with\")")
 	for _, command := range []string{"contract", "dev"} {
 		if r := a.run(command, "hello"); r.code != 1 || !strings.Contains(r.err, "no organisation to test with") {
 			t.Errorf("%s of a test that fails by itself: exit code %d\n%s%s", command, r.code, r.out, r.err)
 		}
 	}
-	a.edit("hello/contract_test.go", "func TestContract(", "func TestAnotherThing(")
+	a.edit("hello/hello_test.go", "func TestContract(", "func TestAnotherThing(")
 	if r := a.run("contract", "hello"); r.code != 1 || !strings.Contains(r.err, "no TestContract") {
 		t.Errorf("without a contract: exit code %d, %s%s", r.code, r.out, r.err)
 	}
