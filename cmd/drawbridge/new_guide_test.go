@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,7 +44,7 @@ func TestTheGuide(t *testing.T) {
 		}
 		cmd := exec.CommandContext(t.Context(), "bash", "-c", s.command)
 		cmd.Dir = dir
-		out, _ := cmd.CombinedOutput()
+		out := s.run(cmd)
 		if code := cmd.ProcessState.ExitCode(); code != s.code {
 			t.Fatalf("%s: exit code %d, want %d\n%s", s.command, code, s.code, out)
 		}
@@ -63,7 +65,27 @@ func TestTheGuide(t *testing.T) {
 type guideStep struct {
 	command string
 	code    int
+	ctrlC   bool // it runs until it is interrupted
 	shown   []string
+}
+
+// run runs a command to its end, or interrupts it when it has shown all.
+func (s guideStep) run(cmd *exec.Cmd) []byte {
+	if !s.ctrlC {
+		out, _ := cmd.CombinedOutput() // its exit code is looked at
+		return out
+	}
+	var out bytes.Buffer
+	output := lines(func(line string) {
+		out.WriteString(line + "\n")
+		missing := func(text string) bool { return !strings.Contains(out.String(), text) }
+		if !slices.ContainsFunc(s.shown, missing) {
+			_ = cmd.Process.Signal(os.Interrupt)
+		}
+	})
+	cmd.Stdout, cmd.Stderr = output, output
+	_ = cmd.Run() // as above
+	return out.Bytes()
 }
 
 // guideSteps reads the indented commands and what is shown below each.
@@ -79,6 +101,9 @@ func guideSteps(guide string) (steps []guideStep) {
 			if m := exits.FindStringSubmatch(command); m != nil {
 				s.command = strings.TrimSuffix(command, m[0])
 				s.code, _ = strconv.Atoi(m[1])
+			}
+			if forever, ok := strings.CutSuffix(command, "    # until Ctrl-C"); ok {
+				s.command, s.ctrlC = "exec "+forever, true
 			}
 			steps = append(steps, s)
 		case len(steps) > 0:
