@@ -139,16 +139,16 @@ func (f *following) projected(id string) (view, bool) {
 	if !ok {
 		return view{}, false
 	}
-	var kept struct{ Ticket view }
+	var kept view
 	check(f.t, json.Unmarshal(o.Data, &kept))
-	kept.Ticket.Updated = o.UpdatedAt
-	if len(kept.Ticket.Labels) == 0 {
-		kept.Ticket.Labels = nil
+	kept.Updated = o.UpdatedAt
+	if len(kept.Labels) == 0 {
+		kept.Labels = nil
 	}
-	if o.ID != kept.Ticket.ID || o.Container != kept.Ticket.Project {
-		f.t.Errorf("row %s in %s holds %+v", o.ID, o.Container, kept.Ticket)
+	if o.ID != kept.ID || o.Container != kept.Project {
+		f.t.Errorf("row %s in %s holds %+v", o.ID, o.Container, kept)
 	}
-	return kept.Ticket, true
+	return kept, true
 }
 
 // differences compares every issue that ever was, at Gitea and in the projection.

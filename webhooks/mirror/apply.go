@@ -153,6 +153,10 @@ func (m *Mirror) applyObject(ctx context.Context, l inbox.Lease) error {
 		default:
 			changed = old.state == OK
 			err = bury(ctx, tx, l.Lane, state, conn.AuthzVersion, began, seq)
+			if err == nil && changed && state == NoAccess && !l.Removes {
+				// Nothing said that this one goes: whatever took it may have taken more.
+				_, err = tx.Exec(ctx, `UPDATE mirror_stream SET sweep_due = 1 WHERE tenant = ? AND connection = ?`, l.Tenant, l.Connection)
+			}
 		}
 		if err == nil && changed {
 			err = m.c.OnChange(ctx, tx, c)

@@ -274,3 +274,37 @@ func TestCoverageNamesWhatIsParked(t *testing.T) {
 		}
 	})
 }
+
+// W37: rights that were taken away without a word are noticed at the first object that
+// is asked for, and the next reconciliation looks at all of them.
+// Guarantee: HOO4
+func TestOneLossHasAllLookedAt(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, h *house) {
+		h.p.page = 50
+		h.fill(5)
+		must(t, h.m.Sweep(t.Context(), h.conn))
+		h.drain()
+		for i := range 3 {
+			h.p.set(fmt.Sprintf("t%03d", i), thing{state: NoAccess})
+		}
+		h.mark(false, "t000")
+		h.drain()
+		must(t, h.m.Reconcile(t.Context(), h.conn))
+		for i := range 3 {
+			if _, _, ok, err := h.m.Get(t.Context(), h.conn, fmt.Sprintf("t%03d", i), time.Hour); ok || err != nil {
+				t.Errorf("t%03d: served %v, %v", i, ok, err)
+			}
+		}
+		h.drain()
+		h.shows(t)
+		h.p.fetches = nil
+		must(t, h.m.Reconcile(t.Context(), h.conn)) // what that found is looked at once more
+		h.drain()
+		must(t, h.m.Reconcile(t.Context(), h.conn))
+		h.drain()
+		if len(h.p.fetches) > 0 {
+			t.Errorf("it goes on fetching %v", h.p.fetches)
+		}
+	})
+}
