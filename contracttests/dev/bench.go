@@ -75,6 +75,7 @@ func Serve(ctx context.Context, b Bench, address string, greet func(Greeting)) e
 		}
 	}
 	serving.Wait()
+	stop()
 	s.runtime.Lock() // the last call is over
 	defer s.runtime.Unlock()
 	return err

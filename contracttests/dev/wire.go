@@ -12,7 +12,6 @@ import (
 
 // An exchange is one request on the wire, without credentials.
 type exchange struct {
-	N             int
 	Method        string
 	Target        string
 	Header        []string
@@ -29,7 +28,7 @@ type exchange struct {
 // shownBody is how much of a body is shown.
 const shownBody = 8 << 10
 
-// credentialHeaders carry a credential, at us or at our provider.
+// credentialHeader says whether a header of that name carries a credential.
 func (s *server) credentialHeader(name string) bool {
 	switch name {
 	case "Authorization", "Proxy-Authorization", "Cookie":
@@ -43,7 +42,7 @@ func (s *server) exchanges(from, to int) (out []exchange) {
 	seen := s.bench.Proxy.Seen()
 	for i := from; i < min(to, len(seen)); i++ {
 		e := seen[i]
-		x := exchange{N: i + 1, Method: e.Method, Target: e.Target, Body: string(e.Body), Provider: e.Upstream, Client: e.Status, UnderWay: !e.Done, NotReached: e.Err != nil}
+		x := exchange{Method: e.Method, Target: e.Target, Body: string(e.Body), Provider: e.Upstream, Client: e.Status, UnderWay: !e.Done, NotReached: e.Err != nil}
 		if e.Action != fault.Pass {
 			x.Fault = e.Action.String()
 		}
