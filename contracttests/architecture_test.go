@@ -87,7 +87,7 @@ var owners = map[string][]string{
 	"github.com/go-json-experiment/json":     {"connector", "connector/internal", "connector/manifest", "connector/toolshape", "connector/transport/profiles", "credentials", "tickets", "mcpexpose", "mcpexpose/edge", "bench"},
 	"github.com/spf13/cobra":                 {"cmd/drawbridge"},
 	"github.com/landlock-lsm/go-landlock":    {"confine"},
-	"go.opentelemetry.io/otel":               {"telemetry"},
+	"go.opentelemetry.io/otel":               {"telemetry", "telemetry/scrape"},
 	"github.com/prometheus/client_golang":    {"telemetry/scrape"},
 	"github.com/modelcontextprotocol/go-sdk": {"mcpexpose"},
 	"github.com/coreos/go-oidc":              {"mcpexpose/edge", "console"},
