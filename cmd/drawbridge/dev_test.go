@@ -222,6 +222,24 @@ the run itself failed: close: no
 	}
 }
 
+// Nothing moves where nobody watches.
+func TestProgress(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out)
+	p.show(1, 2)
+	p.end()
+	if out.Len() > 0 {
+		t.Errorf("into a pipe: %q", out.String())
+	}
+	p = &progress{out: &out, started: time.Now().Add(-10 * time.Second)}
+	p.show(0, 2)
+	p.show(1, 2)
+	p.end()
+	if got := out.String(); got != eraseLine+"1 of 2 checks, about 10 s to go"+eraseLine {
+		t.Errorf("on a terminal: %q", got)
+	}
+}
+
 func TestContractOfThisProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the whole contract")
