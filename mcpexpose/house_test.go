@@ -127,7 +127,7 @@ func newHouse(t testing.TB, change ...func(*Config)) *house {
 	t.Cleanup(func() { org.Close() })
 	h := &house{t: t, org: org, gates: &gates{}, pages: &pages{}, log: &logged{}}
 	h.host, err = host.Open(context.Background(), host.Config{
-		Data: t.TempDir(), Policy: h.gates, Consent: h.gates, Migrations: []store.Migrations{Migrations()}, WatchEvery: 50 * time.Millisecond,
+		Data: t.TempDir(), Policy: h.gates, Consent: h.gates, Migrations: []store.Migrations{Migrations()}, WatchEvery: 300 * time.Millisecond,
 		Instances: []host.Instance{{Name: "sandbox", Driver: "sandbox", URL: org.URL(), Private: host.Loopback(org.URL()), Rate: 1e6}},
 	})
 	if err != nil {
