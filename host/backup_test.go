@@ -155,7 +155,7 @@ func elsewhere(t *testing.T) io.Reader {
 //
 // Guarantee: OPS4
 func TestADatabaseThatOtherToolsRestored(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		org := startOrg(t)
 		dir := t.TempDir()
 		h := open(t, dir, d.URL, org)

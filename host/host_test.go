@@ -86,7 +86,7 @@ func create(t *testing.T, h *host.Host, title string) connector.Result {
 // dispatch, once, and what one lost the other settles.
 // Guarantee: TIX5, OPS1
 func TestTwoHostsShareOneDatabase(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, d storetest.Database) {
+	storetest.EachOwner(t, func(t *testing.T, d storetest.Database) {
 		org := startOrg(t)
 		dir := t.TempDir()
 		one, two := open(t, dir, d.URL, org), open(t, dir, d.URL, org)
