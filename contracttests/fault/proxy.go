@@ -11,7 +11,7 @@
 // spent acts. With one client at a time the outcome is fully determined; nothing here is
 // random and nothing depends on the clock unless a rule sets Delay.
 //
-// It speaks HTTP/1.1 without TLS. Messages are framed anew with a Content-Length, header
+// It speaks HTTP/1.1, with TLS on both sides if the upstream has it: see [StartTLS]. Messages are framed anew with a Content-Length, header
 // names are canonicalised, trailers and informational answers are dropped, and each
 // forwarded request has an upstream connection of its own, because a transport that
 // re-sends on a stale connection would add requests that no client made.
@@ -19,6 +19,7 @@ package fault
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -31,6 +32,7 @@ type Proxy struct {
 	listener net.Listener
 	upstream string // host:port
 	base     *url.URL
+	secure   *secure         // nil: plain HTTP on both sides
 	ctx      context.Context // ended by Close; holds and upstream calls hang on it
 	stop     context.CancelFunc
 	detach   func() bool // unhooks shut from the end of ctx
@@ -47,17 +49,29 @@ type Proxy struct {
 // Start listens on a free port of 127.0.0.1 and forwards to upstream, an http URL of
 // scheme and host only. ctx ends the proxy like Close does, but only Close waits for it.
 func Start(ctx context.Context, upstream string) (*Proxy, error) {
+	address, err := origin(upstream, "http", "80")
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, address, nil)
+}
+
+// origin is the address of a URL of scheme and host only.
+func origin(upstream, scheme, port string) (address string, err error) {
 	u, err := url.Parse(upstream)
 	if err != nil {
-		return nil, errors.New("fault: upstream is not a URL")
+		return "", errors.New("fault: upstream is not a URL")
 	}
-	if u.Scheme != "http" || u.Host == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" {
-		return nil, errors.New("fault: upstream must be http://host:port and nothing more")
+	if u.Scheme != scheme || u.Host == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" {
+		return "", fmt.Errorf("fault: upstream must be %s://host:port and nothing more", scheme)
 	}
-	address := u.Host
 	if u.Port() == "" {
-		address = net.JoinHostPort(u.Hostname(), "80")
+		return net.JoinHostPort(u.Hostname(), port), nil
 	}
+	return u.Host, nil
+}
+
+func start(ctx context.Context, address string, s *secure) (*Proxy, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("fault: %w", err)
@@ -66,8 +80,12 @@ func Start(ctx context.Context, upstream string) (*Proxy, error) {
 		listener: l,
 		upstream: address,
 		base:     &url.URL{Scheme: "http", Host: l.Addr().String()},
+		secure:   s,
 		changed:  make(chan struct{}),
 		conns:    make(map[net.Conn]struct{}),
+	}
+	if s != nil {
+		p.base.Scheme = "https"
 	}
 	p.ctx, p.stop = context.WithCancel(ctx)
 	p.detach = context.AfterFunc(p.ctx, p.shut)
@@ -142,7 +160,11 @@ func (p *Proxy) accept() {
 		go func() {
 			defer p.wait.Done()
 			defer p.drop(conn)
-			p.serve(conn)
+			if p.secure != nil {
+				p.serve(tls.Server(conn, p.secure.server))
+			} else {
+				p.serve(conn)
+			}
 		}()
 	}
 }

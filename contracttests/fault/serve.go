@@ -3,6 +3,7 @@ package fault
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -110,8 +111,15 @@ func (p *Proxy) cut(conn net.Conn, e *Exchange, rule Rule, err error) bool {
 
 // disconnect closes at once. Linger zero turns the close into a reset.
 func disconnect(conn net.Conn, rule Rule) {
-	if tcp, ok := conn.(*net.TCPConn); ok && rule.Reset {
+	under := conn
+	if t, ok := conn.(*tls.Conn); ok {
+		under = t.NetConn()
+	}
+	if tcp, ok := under.(*net.TCPConn); ok && rule.Reset {
 		_ = tcp.SetLinger(0)
+	}
+	if rule.Reset {
+		_ = under.Close() // a TLS close would say goodbye first
 	}
 	_ = conn.Close()
 }
@@ -200,10 +208,14 @@ func (p *Proxy) forward(req *http.Request, e *Exchange) (*answer, error) {
 	}
 	defer p.drop(up)
 
-	if _, err := up.Write(onward(req, e.Body)); err != nil {
+	wire, host := up, req.Host
+	if p.secure != nil {
+		wire, host = tls.Client(up, p.secure.client), p.secure.host
+	}
+	if _, err := wire.Write(onward(req, host, e.Body)); err != nil {
 		return nil, err
 	}
-	in := bufio.NewReader(up)
+	in := bufio.NewReader(wire)
 	for {
 		resp, err := http.ReadResponse(in, req)
 		if err != nil {
@@ -228,8 +240,8 @@ func (p *Proxy) forward(req *http.Request, e *Exchange) (*answer, error) {
 	}
 }
 
-// onward renders the request for the upstream: same target, Host, headers and body.
-func onward(req *http.Request, body []byte) []byte {
+// onward renders the request for the upstream: same target, headers and body.
+func onward(req *http.Request, host string, body []byte) []byte {
 	target := req.RequestURI
 	if !strings.HasPrefix(target, "/") && target != "*" {
 		target = req.URL.RequestURI()
@@ -243,7 +255,7 @@ func onward(req *http.Request, body []byte) []byte {
 	}
 	header.Set("Connection", "close")
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", req.Method, target, req.Host)
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", req.Method, target, host)
 	_ = header.Write(&b)
 	b.WriteString("\r\n")
 	b.Write(body)

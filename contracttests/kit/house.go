@@ -26,7 +26,9 @@ type house struct {
 	parts     func(*connector.Config)
 	provider  Provider
 	facts     Facts
-	proxy     *fault.Proxy
+	proxy     *fault.Proxy   // where faults are
+	prefix    string         // of the API's paths, behind its host
+	quiet     []*fault.Proxy // before token endpoints
 
 	db          *store.DB
 	codec       connector.Cursors
@@ -74,7 +76,13 @@ func openHouse(ctx context.Context, s Subject, dir string, seed int64) (h *house
 		return h, err
 	}
 	h.facts = h.provider.Facts()
-	if h.proxy, err = fault.Start(context.WithoutCancel(ctx), h.facts.URL); err != nil {
+	sign := h.facts.SignIn
+	sign.ID, sign.Profile, sign.Scopes = s.Connector.Provider, s.Connector.Provider, s.Connector.Auth.Scopes
+	if sign.Issuer == "" {
+		sign.Issuer = h.facts.URL
+	}
+	p, err := h.front(ctx, s.Connector.Provider, &sign)
+	if err != nil {
 		return h, err
 	}
 	if h.db, err = store.Open(ctx, store.Config{URL: "sqlite:" + filepath.Join(dir, "contract.db"),
@@ -91,11 +99,6 @@ func openHouse(ctx context.Context, s Subject, dir string, seed int64) (h *house
 	if h.codec, err = cursors.New(cursors.Config{Keys: ring}); err != nil {
 		return h, err
 	}
-	sign := h.facts.SignIn
-	sign.ID, sign.Profile, sign.Scopes = s.Connector.Provider, s.Connector.Provider, s.Connector.Auth.Scopes
-	if sign.Issuer == "" {
-		sign.Issuer = h.facts.URL
-	}
 	h.credentials, err = credentials.New(credentials.Config{DB: h.db, Keys: ring, Exchanger: h.exchange,
 		Providers: []credentials.Provider{sign}, Logger: slog.New(slog.NewJSONHandler(h.logs, nil)),
 		OnChange: func(ctx context.Context, tx *store.Tx, tenant connector.TenantID, id connector.ConnectionID) error {
@@ -105,10 +108,6 @@ func openHouse(ctx context.Context, s Subject, dir string, seed int64) (h *house
 	if err != nil {
 		return h, err
 	}
-	p := transport.Loopback(s.Connector.Provider, h.proxy.URL())
-	// People sign in at the provider itself, so that faults hit only the API.
-	p.AuthOrigins = []string{h.facts.URL}
-	p.Private = append(p.Private, transport.Loopback(s.Connector.Provider, h.facts.URL).Private...)
 	p.Limits = transport.Limits{Rate: 1e6, Burst: 1e6, Concurrency: 64, Queue: 4096}
 	h.profile = &profile{p: p}
 	return h, h.fresh()
@@ -119,7 +118,7 @@ func openHouse(ctx context.Context, s Subject, dir string, seed int64) (h *house
 func (h *house) fresh() (err error) {
 	h.rest()
 	h.proxy.Clear()
-	h.profile.move(h.proxy.URL())
+	h.profile.move(h.base())
 	h.transport, err = transport.New(transport.Config{Profiles: h.profile, Credentials: h.credentials})
 	if err != nil {
 		return err
@@ -160,6 +159,9 @@ func (h *house) close() error {
 	}
 	if h.proxy != nil {
 		errs = append(errs, h.proxy.Close())
+	}
+	for _, p := range h.quiet {
+		errs = append(errs, p.Close())
 	}
 	if h.provider != nil {
 		errs = append(errs, h.provider.Close())

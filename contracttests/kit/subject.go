@@ -96,7 +96,12 @@ type Provider interface {
 type Facts struct {
 	Name, Version string
 	Evidence      Evidence // what a pass proves
-	URL           string   // http on a loopback address; faults are put in front of it
+	// URL is where its API is: http on a loopback address, or https anywhere, with
+	// the path that all requests begin with. Faults are put in front of it.
+	URL string
+	// Roots are the PEM certificates that an https provider is checked against.
+	// Nil: the system's.
+	Roots []byte
 	// SignIn is how its credentials work. ID, Profile and Scopes are the kit's to
 	// fill, and Issuer if it is empty.
 	SignIn credentials.Provider

@@ -163,7 +163,7 @@ func refusedConnection(t *trial) {
 	if r.Effect.Disposition != connector.DispositionNotApplied && r.Effect.Disposition != connector.DispositionNone || r.Status != connector.StatusError {
 		t.errorf("nothing listens, and the call answered %s", says(r))
 	}
-	t.house.profile.move(t.house.proxy.URL())
+	t.house.profile.move(t.house.base())
 	t.counts("nothing listened", t.marker, 0, 0)
 	again := a.write(t.marker)
 	if again.Effect.Disposition != connector.DispositionApplied || r.Effect.Operation != "" && again.Effect.Operation != r.Effect.Operation {
