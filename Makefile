@@ -21,6 +21,7 @@ lint:
 
 postgres:        ## the same tests on a private PostgreSQL
 	.ci/postgres env CI_REQUIRE_POSTGRES=1 go test -race -count=1 ./store/... ./quotas/... ./operations/... ./credentials/... ./host/... ./webhooks/... ./console/... ./mcpexpose/... ./contracttests/scenarios/...
+	.ci/postgres env CI_REQUIRE_POSTGRES=1 go test -race -count=1 -run 'RollingRestart|Role' ./cmd/drawbridge
 
 gitea:           ## the main job against a real Gitea
 	.ci/gitea env CI_REQUIRE_GITEA=1 go test -race -count=1 ./contracttests/gitea
