@@ -102,6 +102,7 @@ var unbroken = map[string]string{
 func TestTheHonestOnePasses(t *testing.T) {
 	t.Parallel()
 	s := subject(&driver{})
+	s.Fixed = fixed()
 	s.LockFile = filepath.Join("testdata", surface.FileName)
 	if *update {
 		var text bytes.Buffer

@@ -123,7 +123,8 @@ func edited(check, name string, edit func(*kit.Subject)) Connector {
 }
 
 type byID struct {
-	ID string `json:"id"`
+	ID     string `json:"id"`
+	MaxAge int    `json:"max_age_seconds,omitempty"` // how old a stored copy may be; these keep none
 }
 
 // reading puts another tickets.get in the place of the honest one.

@@ -7,7 +7,22 @@ import (
 
 	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/contracttests/kit"
+	"github.com/drawbridge-dev/drawbridge/tickets"
 )
+
+// fixed are answers of the sandbox organisation, and one call for each.
+func fixed() []kit.Case {
+	const ticket = `{"id":"9007199254741995","project":{"id":"web","name":"Web shop"},"title":"printer jam","body":"third floor","state":"open","status":"triage",
+		"severity":"low","labels":[],"archived":false,"evidence":[],"author":{"id":"acct-bob","login":"bob"},"external_ref":"OPERATION",
+		"created_at":"2026-12-01T05:04:22.931Z","updated_at":"2026-12-01T05:04:22.931Z","version":1}`
+	return []kit.Case{
+		{Name: "search", Tool: "tickets.search", Arguments: map[string]string{"query": "printer", "state": "all"}, Resources: []string{"web"},
+			Answers: []kit.Answer{{Body: `{"items":[` + ticket + `],"next_cursor":null,"total":1}`}}},
+		{Name: "get", Tool: "tickets.get", Arguments: map[string]string{"id": "9007199254741995"}, Resources: []string{"web"}, Answers: []kit.Answer{{Body: ticket}}},
+		{Name: "create", Tool: "tickets.create", Arguments: tickets.Draft{Project: "web", Title: "printer jam", Body: "third floor", Severity: "low"},
+			Resources: []string{"web"}, Answers: []kit.Answer{{Status: 201, Body: ticket}, {Body: ticket}}},
+	}
+}
 
 // definitions lie, or say too little, in the connector's value.
 func definitions() []Connector {
@@ -40,6 +55,15 @@ func definitions() []Connector {
 			s.LockFile = "testdata/connector.lock.json"
 			reading(s, func(o *connector.Spec) { o.Doc = "Reads any ticket." }, guarded)
 		}),
+		{Name: "stopped telling the approver who is notified, and left the files as they were", Check: "A7", Subject: func() kit.Subject {
+			s := subject(&driver{plan: func(ctx context.Context, a *connector.Access, d tickets.Draft) (connector.Request, error) {
+				r, err := honest.PlanCreate(ctx, a, d)
+				r.Notes = nil
+				return r, err
+			}})
+			s.Fixed = fixed()
+			return s
+		}},
 		edited("A4", "calls a write easier to undo than it is", func(s *kit.Subject) { s.Undo = connector.EffectIrreversible }),
 	}
 }
