@@ -9,7 +9,6 @@ import (
 
 	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/contracttests/fault"
-	"github.com/drawbridge-dev/drawbridge/credentials"
 )
 
 // accessChecks: whose data, with which rights, and what must never be said.
@@ -128,9 +127,6 @@ func refusedCredential(t *trial) {
 }
 
 func strangerSeesNothing(t *trial) {
-	if t.house.facts.SignIn.Kind == credentials.KindClientCredentials {
-		t.notClaimed("an application has one account at the provider: there is no stranger")
-	}
 	id := t.seed(0, t.marker+" of the owner", "for the owner only")
 	t.seed(0, t.marker+" of the owner too", "for the owner only")
 	owner, stranger := t.owner(), t.connect("stranger", Stranger, Wish{})

@@ -67,6 +67,9 @@ func (a *Accounts) Connect(ctx context.Context, s *credentials.Service, caller c
 	case credentials.KindStatic:
 		return WithKey(ctx, s, caller, w, credentials.NewSecret(a.token(grant{who: who})))
 	case credentials.KindClientCredentials:
+		if who != Owner {
+			return connector.Connection{}, ErrNoPerson // an application has one account
+		}
 		return WithKey(ctx, s, caller, w, credentials.Secret{})
 	}
 	return SignIn(ctx, s, caller, w, func(_ context.Context, authorizeURL string) (*url.URL, error) {

@@ -3,6 +3,7 @@ package kit
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -23,6 +24,9 @@ type account struct {
 // principal.
 func (t *trial) connect(name string, who Person, w Wish) *account {
 	a, err := t.tryConnect(name, who, w)
+	if errors.Is(err, ErrNoPerson) {
+		t.notClaimed("the provider has no account for the %s", name)
+	}
 	if err != nil {
 		t.fatalf("%s can't be connected: %v", name, err)
 	}
