@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drawbridge-dev/drawbridge/connector/transport/doctor"
 	"github.com/drawbridge-dev/drawbridge/connector/transport/profiles"
 	"github.com/drawbridge-dev/drawbridge/host"
 )
@@ -87,50 +86,4 @@ func (a *app) profilesCommand() *cobra.Command {
 	cmd.RunE = list.RunE
 	cmd.AddCommand(list, check)
 	return cmd
-}
-
-func (a *app) doctorCommand() *cobra.Command {
-	var name string
-	cmd := &cobra.Command{
-		Use: "doctor", Short: "Say what is wrong on the way to a provider, without sending a credential", Args: exactly(),
-		Example: "  drawbridge doctor --profile sandbox",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			file, err := a.endpointProfiles()
-			if err != nil {
-				return err
-			}
-			found := false
-			for _, p := range file.Profiles {
-				if name != "" && p.Name != name {
-					continue
-				}
-				found = true
-				report := doctor.Check(cmd.Context(), p, doctor.Options{NAT64: file.NAT64})
-				if a.json {
-					a.printJSON(report)
-				} else {
-					a.showDiagnosis(report)
-				}
-				if s := report.Status(); s == doctor.Refused || s == doctor.Failed {
-					a.code = 1
-				}
-			}
-			if !found {
-				return usagef("there is no endpoint profile %q; drawbridge profiles lists them", name)
-			}
-			return nil
-		},
-	}
-	cmd.Flags().StringVar(&name, "profile", "", "which profile; all when left out")
-	return cmd
-}
-
-func (a *app) showDiagnosis(r doctor.Report) {
-	fmt.Fprintf(a.out, "%s: %s\n", quoted(r.Profile, 60), r.Status())
-	for _, i := range r.Items {
-		fmt.Fprintf(a.out, "  %-8s %-12s %s\n", i.Status, i.Step, quoted(i.Text, 200))
-		if i.Next != "" {
-			fmt.Fprintf(a.out, "  %-8s %-12s next: %s\n", "", "", quoted(i.Next, 200))
-		}
-	}
 }
