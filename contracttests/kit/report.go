@@ -20,16 +20,21 @@ const (
 
 // A Report is one run.
 type Report struct {
-	Connector       string    `json:"connector"`
-	Version         string    `json:"connector_version"`
-	Provider        string    `json:"provider"`
-	ProviderVersion string    `json:"provider_api_version"`
-	SDK             string    `json:"sdk_version"`
-	Evidence        Evidence  `json:"evidence"`
-	Seed            int64     `json:"seed"`
-	Started         time.Time `json:"started"`
-	Seconds         float64   `json:"seconds"`
-	Checks          []Outcome `json:"checks"`
+	Connector       string `json:"connector"`
+	Version         string `json:"connector_version"`
+	Provider        string `json:"provider"`
+	ProviderVersion string `json:"provider_api_version"`
+	SDK             string `json:"sdk_version"`
+	// ProviderDigest is what exactly ran, as its harness says; empty: not known.
+	ProviderDigest string    `json:"provider_digest,omitempty"`
+	Evidence       Evidence  `json:"evidence"`
+	Seed           int64     `json:"seed"`
+	Started        time.Time `json:"started"`
+	Seconds        float64   `json:"seconds"`
+	Checks         []Outcome `json:"checks"`
+	// Faults are what was done to exchanges on the wire, in order, by check; one
+	// that follows itself stands once. The seed fixes them as it fixes the data.
+	Faults []string `json:"faults,omitempty"`
 	// NotMeasured are the promises of the contract that this kit can't judge.
 	NotMeasured []string `json:"not_measured"`
 	// Fault says why the run itself could not be finished.
@@ -88,6 +93,9 @@ func (r Report) Markdown() []byte {
 	fmt.Fprintf(&b, "# Contract of %s %s\n\n", cell(r.Connector), cell(r.Version))
 	fmt.Fprintf(&b, "Against %s %s (%s), %s, %.1f s, seed %d, Drawbridge %s.\n\n", cell(r.Provider), cell(r.ProviderVersion), r.Evidence,
 		r.Started.Format(time.RFC3339), r.Seconds, r.Seed, cell(r.SDK))
+	if r.ProviderDigest != "" {
+		fmt.Fprintf(&b, "What ran: %s.\n\n", cell(r.ProviderDigest))
+	}
 	fmt.Fprintf(&b, "%d passed, %d failed, %d not claimed, %d blocked.\n\n", r.Count(Passed), r.Count(Failed), r.Count(NotClaimed), r.Count(Blocked))
 	if r.Fault != "" {
 		fmt.Fprintf(&b, "The run itself failed: %s\n\n", cell(r.Fault))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/contracttests/fault"
 )
 
 // Run runs all checks on a subject and reports each promise that broke as an
@@ -94,10 +95,12 @@ func run(t T, s Subject) (report Report) {
 			return report
 		}
 		report.Provider, report.ProviderVersion, report.Evidence = house.facts.Name, house.facts.Version, house.facts.Evidence
+		report.ProviderDigest = house.facts.Digest
 	}
 	inLabel(t.Context(), r.label, func(ctx context.Context) {
 		for _, c := range checks {
 			report.Checks = append(report.Checks, r.one(ctx, c, report.Checks))
+			report.Faults = append(report.Faults, r.faults(c.id)...)
 			tellProgress(t, len(report.Checks))
 		}
 	})
@@ -116,16 +119,32 @@ func run(t T, s Subject) (report Report) {
 
 // runner is what outlives one check.
 type runner struct {
-	subject Subject
-	house   *house
-	lint    error
-	alone   string // why no provider runs; empty: one does
-	seed    int64
-	label   string // of goroutines
-	closed  bool   // the house
-	n       int
-	mu      sync.Mutex
-	results []string // all that callers were told, as JSON
+	subject  Subject
+	house    *house
+	lint     error
+	alone    string // why no provider runs; empty: one does
+	seed     int64
+	label    string // of goroutines
+	closed   bool   // the house
+	n        int
+	reported int // exchanges
+	mu       sync.Mutex
+	results  []string // all that callers were told, as JSON
+}
+
+// faults are what was done on the wire since the last time.
+func (r *runner) faults(id string) (all []string) {
+	if r.house == nil {
+		return nil
+	}
+	seen := r.house.proxy.Seen()
+	for _, e := range seen[r.reported:] {
+		if e.Action != fault.Pass {
+			all = append(all, fmt.Sprintf("%s %s %d", id, e.Action, e.Status))
+		}
+	}
+	r.reported = len(seen)
+	return slices.Compact(all)
 }
 
 type stop struct{ result, why string }

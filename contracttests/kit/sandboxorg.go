@@ -2,11 +2,16 @@ package kit
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
@@ -32,10 +37,28 @@ var orgLogins = map[Person]string{Owner: "bob", Stranger: "carol"}
 
 func (o orgProvider) Facts() Facts {
 	url := o.URL()
-	return Facts{Name: "sandbox organisation", Version: "v1", Evidence: Sandbox, URL: url, Containers: [2]string{"web", "orders"},
+	return Facts{Name: "sandbox organisation", Version: "v1", Digest: programDigest(), Evidence: Sandbox, URL: url, Containers: [2]string{"web", "orders"},
 		SignIn: credentials.Provider{Issuer: url, AuthorizationURL: url + "/oauth/authorize", TokenURL: url + "/oauth/token",
 			RevocationURL: url + "/oauth/revoke", IssAdvertised: true, ClientID: "drawbridge-cli", Method: credentials.AuthNone}}
 }
+
+// programDigest is of this program, which the sandbox is a part of.
+var programDigest = sync.OnceValue(func() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("part of the program sha256:%x", h.Sum(nil))
+})
 
 func (o orgProvider) Connect(ctx context.Context, s *credentials.Service, caller connector.Caller, who Person, w Wish) (connector.Connection, error) {
 	users := o.Users()

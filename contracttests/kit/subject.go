@@ -95,7 +95,10 @@ type Provider interface {
 // Facts are what a provider is, as an administrator would set it up.
 type Facts struct {
 	Name, Version string
-	Evidence      Evidence // what a pass proves
+	// Digest tells one build of the provider from another, such as that of its
+	// image. Empty: not known.
+	Digest   string
+	Evidence Evidence // what a pass proves
 	// URL is where its API is: http on a loopback address, or https anywhere, with
 	// the path that all requests begin with. Faults are put in front of it.
 	URL string

@@ -65,7 +65,8 @@ func pageForPeople(t *trial) {
 
 func rateLimit(t *trial) {
 	id := t.seed(0, t.marker, "there")
-	for name, value := range map[string]string{"in seconds": "120", "as a date": time.Now().Add(120 * time.Second).UTC().Format(http.TimeFormat)} {
+	for _, c := range [][2]string{{"in seconds", "120"}, {"as a date", time.Now().Add(120 * time.Second).UTC().Format(http.TimeFormat)}} {
+		name, value := c[0], c[1]
 		t.must(t.house.fresh())
 		a := t.owner1(name)
 		t.onReads(fault.Rule{Action: fault.Answer, Status: http.StatusTooManyRequests, Times: fault.Forever, Header: http.Header{"Retry-After": {value}}})

@@ -232,7 +232,8 @@ func lookUpBehindIndex(t *trial) {
 }
 
 func unreadableSuccess(t *trial) {
-	for name, body := range map[string]string{"half": `{"id": "1`, "page": `<html>done</html>`} {
+	for _, c := range [][2]string{{"half", `{"id": "1`}, {"page", `<html>done</html>`}} {
+		name, body := c[0], c[1]
 		marker := t.marker + name
 		a := t.owner1(name)
 		a.approved(marker)
