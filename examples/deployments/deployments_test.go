@@ -1,7 +1,6 @@
 package deployments
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,31 +18,32 @@ import (
 	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/connector/surface"
 	"github.com/drawbridge-dev/drawbridge/connector/transport"
+	"github.com/drawbridge-dev/drawbridge/contracttests/kit"
 	"github.com/drawbridge-dev/drawbridge/cursors"
 	"github.com/drawbridge-dev/drawbridge/keys"
 	"github.com/drawbridge-dev/drawbridge/operations"
 	"github.com/drawbridge-dev/drawbridge/store"
 )
 
-func TestLint(t *testing.T) {
-	if err := connector.Lint(New()); err != nil {
-		t.Error(err)
-	}
-}
-
-// What others rely on changes only together with the lock file.
-func TestLockFile(t *testing.T) {
-	want, err := os.ReadFile(surface.FileName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got bytes.Buffer
-	if err := surface.Write(&got, surface.Of(New())); err != nil {
-		t.Fatal(err)
-	}
-	if got.String() != string(want) {
-		t.Errorf("the code is not what %s says; drawbridge surface check tells the difference", surface.FileName)
-	}
+// What the connector asks for and returns is in testdata/contract. The tests below
+// have a provider of their own.
+func TestContract(t *testing.T) {
+	const one = `{"id": "d1", "service": "api", "version": "v42", "environment": "staging", "state": "queued", "secrets": "hunter2"}`
+	staging := []string{"staging"}
+	kit.Run(t, kit.Subject{
+		Connector: New(), LockFile: surface.FileName,
+		Fixed: []kit.Case{
+			{Name: "whose account", Answers: []kit.Answer{{Body: `{"id": "u1", "login": "rita", "environments": [{"id": "staging", "name": "Staging"}]}`}}},
+			{Name: "two pages", Tool: "deployments.list", Arguments: inEnvironment{"staging"}, Resources: staging, Answers: []kit.Answer{
+				{Body: `{"items": [` + one + `], "next": "d1", "complete": true}`}, {Body: `{"items": [], "complete": true}`}}},
+			{Name: "rate limit", Tool: "deployments.list", Arguments: inEnvironment{"staging"}, Resources: staging, Answers: []kit.Answer{
+				{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"17"}}}}},
+			{Name: "get", Tool: "deployments.get", Arguments: byID{"d1"}, Resources: staging, Answers: []kit.Answer{{Body: one}}},
+			{Name: "get outside of the grant", Tool: "deployments.get", Arguments: byID{"d1"}, Resources: []string{"production"}, Answers: []kit.Answer{{Body: one}}},
+			{Name: "start", Tool: "deployments.start", Arguments: start, Resources: staging, Answers: []kit.Answer{{Status: http.StatusCreated, Body: one}, {Body: one}}},
+			{Name: "start elsewhere", Tool: "deployments.start", Arguments: start, Resources: []string{"production"}},
+		},
+	})
 }
 
 // The size that the guide states.
