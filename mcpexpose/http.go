@@ -65,8 +65,6 @@ func (s *Server) Handler() http.Handler {
 			http.Error(w, "what this caller may use could not be found out", http.StatusServiceUnavailable)
 			return
 		}
-		// The request has been read; a stream that it opens outlives the time for that.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		r = r.WithContext(context.WithValue(r.Context(), serverKey{}, server))
 		r.Header.Set("Authorization", "Bearer verified")
 		shim.ServeHTTP(w, r)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -217,6 +218,27 @@ func TestSubscribersHearOfTheirOwn(t *testing.T) {
 		h.change(as, one)
 		h.change(as, two)
 		h.hears(toldA, twoURI)
+	})
+}
+
+// The time that a server allows for a request ends no stream that the request opened.
+func TestAStreamOutlivesTheTimeForItsRequest(t *testing.T) {
+	t.Parallel()
+	eachEra(t, func(t *testing.T, version string) {
+		h := following(t)
+		short := httptest.NewUnstartedServer(h.web.Config.Handler)
+		short.Config.ReadTimeout = 300 * time.Millisecond
+		short.Start()
+		t.Cleanup(short.Close)
+		h.web = short
+		one, uri := h.ticket("orders", "one")
+		h.connect(alice)
+		conn := h.follow(alice)
+		client, told := h.hearing(alice, version)
+		h.subscribe(client, uri)
+		time.Sleep(3 * short.Config.ReadTimeout)
+		h.change(conn, one)
+		h.hears(told, uri)
 	})
 }
 
