@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -169,16 +170,16 @@ func TestLintSpeaksTheAuthorsWords(t *testing.T) {
 func folderText(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder
-	entries, err := os.ReadDir(dir)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		all.WriteString(path + "\n" + string(raw))
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, e := range entries {
-		raw, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all.WriteString(e.Name() + "\n" + string(raw))
 	}
 	return all.String()
 }
