@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/contracttests/kit"
@@ -174,10 +175,24 @@ func (o *anybody) Propose(ctx context.Context, p connector.Proposal) (connector.
 
 type shared struct {
 	connector.Operations
-	claims sync.Map // by operation
+	claims  sync.Map // by operation
+	waiting sync.Map // by operation: closed when a second one has come
 }
 
+// together is how long the first waits for a second before it sends, so that
+// those who are there at once do meet.
+const together = 300 * time.Millisecond
+
 func (o *shared) Dispatch(ctx context.Context, tenant connector.TenantID, id connector.OperationID, authz int64) (connector.Claim, error) {
+	second := make(chan struct{})
+	if first, later := o.waiting.LoadOrStore(id, second); !later {
+		select {
+		case <-second:
+		case <-time.After(together):
+		}
+	} else if came := first.(chan struct{}); o.waiting.CompareAndSwap(id, came, make(chan struct{})) {
+		close(came)
+	}
 	claim, err := o.Operations.Dispatch(ctx, tenant, id, authz)
 	if err == nil {
 		o.claims.Store(id, claim)
