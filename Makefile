@@ -68,7 +68,7 @@ kill:            ## receiving processes die at random; what was acknowledged is 
 	.ci/postgres env CI_REQUIRE_POSTGRES=1 DRAWBRIDGE_KILL=full go test -count=1 -timeout 20m -v -run 'TestKill|TestWorkerProcesses' ./webhooks/... | $(FIGURES)
 
 guide:           ## from nothing to a tested connector, as docs/writing-a-connector.md says
-	DRAWBRIDGE_GUIDE=1 go test -count=1 -run TestTheGuide -v ./cmd/drawbridge | $(FIGURES)
+	DRAWBRIDGE_GUIDE=1 go test -count=1 -timeout 20m -run 'TestTheGuide|TestNew|TestLintSpeaks|TestWhatCanNot|TestDevCommand|TestContract' -v ./cmd/drawbridge | $(FIGURES)
 
 docker:          ## the sandbox and the product in containers FROM scratch, and the vendors' own types
 	.ci/docker bash -c 'env CI_REQUIRE_DOCKER=1 go test -C contracttests/sandbox/docker -count=1 -v ./... && $(MAKE) image' | $(FIGURES)
