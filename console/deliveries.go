@@ -39,6 +39,7 @@ type Delivery struct {
 	ReceivedAt time.Time
 	NextAt     time.Time // zero: not planned
 	Parked     bool      // Unpark has an effect
+	Fetched    bool      // from the provider's list of failures: nobody signed it
 }
 
 func (c *Console) deliveries(w http.ResponseWriter, r *http.Request, s *session) {

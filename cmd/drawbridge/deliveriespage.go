@@ -106,7 +106,7 @@ func absentDelivery(err error) error {
 }
 
 func shownDelivery(r inbox.Record) console.Delivery {
-	d := console.Delivery{ID: r.ID, Provider: r.Provider, Kind: r.EventType, Resource: r.DeliveryID, State: r.State, Problem: r.Reason, ReceivedAt: r.ReceivedAt}
+	d := console.Delivery{ID: r.ID, Provider: r.Provider, Kind: r.EventType, Resource: r.DeliveryID, State: r.State, Problem: r.Reason, ReceivedAt: r.ReceivedAt, Fetched: r.Pull}
 	if r.ConflictOf != "" {
 		d.Problem = "its id came before with another body"
 	}

@@ -165,7 +165,7 @@ func TestFailedDeliveriesAreFetchedAndNeverCalledSigned(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	due(t, c)
-	c.serve()
+	s := c.serve()
 	got := c.decoded("the failed delivery", func(r map[string]any) bool { return r["pull"] == true })
 	if text(got, "secret") != "" || text(got, "delivery_id") != org.Deliveries()[0].ID {
 		t.Errorf("pulled: %v", got)
@@ -173,6 +173,11 @@ func TestFailedDeliveriesAreFetchedAndNeverCalledSigned(t *testing.T) {
 	mirrored(t, c, ticket.ID, conn)
 	if out := c.run("deliveries").out; !strings.Contains(out, "no, read from the provider") {
 		t.Errorf("deliveries: %s", out)
+	}
+	_, page := s.do("GET", s.signIn, nil)
+	s.do("POST", "/signin/local", fields(page))
+	if _, page := s.do("GET", "/deliveries/"+text(got, "id"), nil); !strings.Contains(page, "without a signature") {
+		t.Errorf("the page does not say that nobody signed it:\n%s", page)
 	}
 }
 
