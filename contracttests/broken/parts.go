@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -50,6 +51,18 @@ func parts() []Connector {
 				return resp, err
 			}
 		}),
+		sending("C2", "follows a redirect wherever it leads", func(send doing) doing {
+			return func(ctx context.Context, c connector.Connection, class connector.Class, r connector.Request) (connector.Response, error) {
+				resp, err := send(ctx, c, class, r)
+				if to := resp.Header.Get("Location"); to != "" && class == connector.ClassRead {
+					visit(ctx, to)
+				}
+				return resp, err
+			}
+		}),
+		edited("B2", "lends out connections without a look at their scopes", func(s *kit.Subject) {
+			s.Parts = func(c *connector.Config) { c.Connections = lenient{c.Connections} }
+		}),
 		edited("D4", "hands out the provider's position in clear", func(s *kit.Subject) {
 			s.Parts = func(c *connector.Config) { c.Cursors = clear{} }
 		}),
@@ -84,6 +97,25 @@ func ledger(check, name string, wrap func(connector.Operations) connector.Operat
 			c.Operations = wrapped
 		}
 	})
+}
+
+// visit asks an address that a provider named.
+func visit(ctx context.Context, address string) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return
+	}
+	if resp, err := http.DefaultClient.Do(r); err == nil {
+		resp.Body.Close()
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// lenient ignores the scopes that a call needs.
+type lenient struct{ connector.Connections }
+
+func (l lenient) Resolve(ctx context.Context, caller connector.Caller, provider string, _ []string) (connector.Connection, error) {
+	return l.Connections.Resolve(ctx, caller, provider, nil)
 }
 
 // clear cursors are bound to nothing.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
@@ -33,6 +34,38 @@ func writes() []Connector {
 				t.ID = ""
 				return t, err
 			}}
+		}),
+		by("E5", "looks up no write that it has no answer to", func() *driver {
+			var answered sync.Map // by operation
+			return &driver{
+				classify: func(q connector.Request, _ connector.Response) *connector.Error {
+					answered.Store(q.OperationID, true)
+					return nil
+				},
+				find: func(ctx context.Context, a *connector.Access, id connector.OperationID, d tickets.Draft) (tickets.Ticket, connector.Found, error) {
+					if _, ok := answered.Load(id); !ok {
+						return tickets.Ticket{}, connector.CannotTell, nil
+					}
+					return honest.FindCreated(ctx, a, id, d)
+				},
+			}
+		}),
+		by("E8", "takes a server error for a write that did not happen", func() *driver {
+			var failed sync.Map // by operation
+			return &driver{
+				classify: func(q connector.Request, r connector.Response) *connector.Error {
+					if q.Method == http.MethodPost && r.Status >= 500 {
+						failed.Store(q.OperationID, true)
+					}
+					return nil
+				},
+				find: func(ctx context.Context, a *connector.Access, id connector.OperationID, d tickets.Draft) (tickets.Ticket, connector.Found, error) {
+					if _, ok := failed.Load(id); ok {
+						return tickets.Ticket{}, connector.FoundNo, nil
+					}
+					return honest.FindCreated(ctx, a, id, d)
+				},
+			}
 		}),
 		by("E7", "assumes that a write went well when nothing is found", func() *driver {
 			return &driver{find: func(ctx context.Context, a *connector.Access, id connector.OperationID, d tickets.Draft) (tickets.Ticket, connector.Found, error) {
