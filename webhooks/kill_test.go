@@ -192,6 +192,13 @@ func killTrial(t *testing.T, d storetest.Database, lasts time.Duration) {
 	var kills, refused, repeats atomic.Int64
 	var mu sync.Mutex
 	acknowledged := map[string]bool{}
+	// A busy machine takes longer for as much, and no less of it shows anything.
+	const least = 50
+	over := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Now().After(end) && (len(acknowledged) >= least || time.Now().After(end.Add(2*time.Minute)))
+	}
 	o := order{Database: d.URL, Keys: text}
 
 	var parts sync.WaitGroup
@@ -204,7 +211,7 @@ func killTrial(t *testing.T, d storetest.Database, lasts time.Duration) {
 				urls[i].Store(&p.url)
 				ready <- struct{}{}
 				time.Sleep(time.Duration(100+rand.IntN(900)) * time.Millisecond)
-				if time.Now().After(end) {
+				if over() {
 					return
 				}
 				p.kill()
@@ -228,10 +235,10 @@ func killTrial(t *testing.T, d storetest.Database, lasts time.Duration) {
 	var next atomic.Int64
 	for range 32 {
 		senders.Go(func() {
-			for time.Now().Before(end) {
+			for !over() {
 				n := next.Add(1)
 				id, body := fmt.Sprint("k", n), fmt.Sprintf("orders/%d#%d", n%50, n)
-				for try := 0; time.Now().Before(end); try++ {
+				for try := 0; !over(); try++ {
 					url := urls[rand.IntN(len(urls))].Load()
 					if url == nil {
 						time.Sleep(5 * time.Millisecond)
@@ -293,8 +300,8 @@ func killTrial(t *testing.T, d storetest.Database, lasts time.Duration) {
 	judge(t, db, acknowledged)
 	t.Logf("figure: kill %s: %d acknowledged, %d kills, %d requests broken off, %d repeats recognised, 0 lost, 0 applied twice; finished %.1f s after the last kill (lease %v)",
 		d.Engine, len(acknowledged), kills.Load(), refused.Load(), repeats.Load(), recovery.Seconds(), killLease)
-	if kills.Load() == 0 || len(acknowledged) == 0 {
-		t.Errorf("%d kills and %d acknowledged: nothing was tried", kills.Load(), len(acknowledged))
+	if kills.Load() == 0 || len(acknowledged) < least {
+		t.Errorf("%d kills and %d acknowledged: that shows nothing", kills.Load(), len(acknowledged))
 	}
 }
 
