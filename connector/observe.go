@@ -18,6 +18,7 @@ type Observed struct {
 	Effect              EffectReport
 	Replayed            bool
 	Attempts            int
+	Deprecated          bool // the tool says that it will go
 	Stages              []Stage
 }
 
@@ -37,6 +38,7 @@ func (x *execution) observe(result *Result, code Code) {
 	o := Observed{Status: result.Status, Code: code, Effect: result.Effect, Replayed: result.Replayed, Attempts: len(result.Attempts), Stages: x.audit.Stages}
 	if x.tool != nil {
 		o.Connector, o.Provider = x.tool.connector.ID, x.tool.connector.Provider
+		o.Deprecated = x.tool.op.spec.Deprecated != ""
 	}
 	_ = guard(func() error { x.end(o); return nil }) // the call is over, whatever its observer does
 }

@@ -29,6 +29,7 @@ const (
 	keyEffect     = attribute.Key("drawbridge.effect")
 	keyOperation  = attribute.Key("drawbridge.operation.id")
 	keyReplayed   = attribute.Key("drawbridge.replayed")
+	keyDeprecated = attribute.Key("drawbridge.deprecated")
 	keyStage      = attribute.Key("drawbridge.stage")
 	keyProfile    = attribute.Key("drawbridge.profile")
 	keyClass      = attribute.Key("drawbridge.class")
@@ -87,7 +88,11 @@ func (t *Telemetry) end(ctx context.Context, span trace.Span, start time.Time, t
 	}
 	span.End(trace.WithTimestamp(ended))
 	t.calls.Record(ctx, ended.Sub(start).Seconds(), metric.WithAttributes(genAITool.String(tool), keyStatus.String(string(o.Status))))
-	t.outcomes.Add(ctx, 1, metric.WithAttributes(genAITool.String(tool), keyCode.String(code), keyEffect.String(o.Effect.Disposition.String())))
+	outcome := []attribute.KeyValue{genAITool.String(tool), keyCode.String(code), keyEffect.String(o.Effect.Disposition.String())}
+	if o.Deprecated {
+		outcome = append(outcome, keyDeprecated.Bool(true)) // whether it can go is read from this
+	}
+	t.outcomes.Add(ctx, 1, metric.WithAttributes(outcome...))
 }
 
 // failed leaves out what is asked of a person in the normal course of things.

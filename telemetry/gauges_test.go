@@ -9,6 +9,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/drawbridge-dev/drawbridge/connector"
 	"github.com/drawbridge-dev/drawbridge/telemetry"
 )
 
@@ -49,5 +50,35 @@ func TestGaugesAreReadOnceForEachCollection(t *testing.T) {
 	}
 	if err := telemetry.Observe(nil, nil, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// Guarantee: CON8
+func TestUseOfADeprecatedToolIsCounted(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	tel, err := telemetry.New(telemetry.Config{Meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tool, deprecated := range map[string]bool{"old.get": true, "new.get": false} {
+		_, end := tel.Begin(t.Context(), tool)
+		end(connector.Observed{Status: connector.StatusSuccess, Deprecated: deprecated})
+	}
+	var got metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &got); err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]bool{}
+	for _, m := range got.ScopeMetrics[0].Metrics {
+		if m.Name != "drawbridge.outcomes" {
+			continue
+		}
+		for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {
+			tool, _ := p.Attributes.Value("gen_ai.tool.name")
+			_, counted[tool.AsString()] = p.Attributes.Value("drawbridge.deprecated")
+		}
+	}
+	if diff := cmp.Diff(map[string]bool{"old.get": true, "new.get": false}, counted); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
