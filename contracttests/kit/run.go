@@ -100,7 +100,7 @@ func run(t T, s Subject) (report Report) {
 	inLabel(t.Context(), r.label, func(ctx context.Context) {
 		for _, c := range checks {
 			report.Checks = append(report.Checks, r.one(ctx, c, report.Checks))
-			report.Faults = append(report.Faults, r.faults(c.id)...)
+			report.Faults = append(report.Faults, r.faults(ctx, c.id)...)
 			tellProgress(t, len(report.Checks))
 		}
 	})
@@ -133,10 +133,14 @@ type runner struct {
 }
 
 // faults are what was done on the wire since the last time.
-func (r *runner) faults(id string) (all []string) {
+func (r *runner) faults(ctx context.Context, id string) (all []string) {
 	if r.house == nil {
 		return nil
 	}
+	// An exchange whose caller has gone is still under way, without a status.
+	ctx, cancel := context.WithTimeout(ctx, giveUp)
+	defer cancel()
+	_ = r.house.proxy.Settled(ctx) // what still hangs then is listed as it is
 	seen := r.house.proxy.Seen()
 	for _, e := range seen[r.reported:] {
 		if e.Action != fault.Pass {
