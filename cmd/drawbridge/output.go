@@ -99,7 +99,7 @@ func (a *app) advice(r connector.ErrorReport) string {
 	case connector.NextReconnect:
 		return "drawbridge connect --provider NAME --url URL" + where
 	case connector.NextGrantScopes:
-		return "drawbridge connect --provider NAME --url URL" + where + "   (and grant " + strings.Join(r.Scopes, " ") + ")"
+		return "drawbridge connect --provider NAME --scope " + strings.Join(r.Scopes, " --scope ") + where
 	case connector.NextApprove:
 		if r.Approval != "" {
 			return "drawbridge approvals show " + string(r.Approval) + where
