@@ -59,7 +59,7 @@ release:         ## the binary in dist/, and beside it what it is and what was s
 	dist/drawbridge release --evidence dist/evidence | tail -n 1
 
 browser:         ## people at the pages, in a real Chromium
-	.ci/chromium env CI_REQUIRE_CHROMIUM=1 go test -count=1 -v ./contracttests/browser | $(FIGURES)
+	.ci/chromium .ci/gitea env CI_REQUIRE_CHROMIUM=1 CI_REQUIRE_GITEA=1 go test -count=1 -v ./contracttests/browser | $(FIGURES)
 
 conformance:     ## the official MCP suite and clients, through the real edge
 	.ci/conformance go test -count=1 -timeout 20m -v ./contracttests/mcp | $(FIGURES)
