@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
+	"github.com/drawbridge-dev/drawbridge/contracttests/sandbox"
 )
 
 // judge tells whether structured content fits the output schema of a tool as it is
@@ -41,7 +42,8 @@ func judge(t *testing.T, listed *mcp.Tool) func(structured any) error {
 	}
 }
 
-// Whatever a tool answers, success or error, fits the one schema that it is listed with.
+// Whatever a tool answers, success or error, fits the one schema that it is listed with,
+// and nothing that failed or is not known looks like a success. T44
 //
 // Guarantee: MCP5
 func TestEveryAnswerFitsTheListedSchema(t *testing.T) {
@@ -62,6 +64,11 @@ func TestEveryAnswerFitsTheListedSchema(t *testing.T) {
 	for _, tool := range list.Tools {
 		judges[tool.Name] = judge(t, tool)
 	}
+	lost := strings.Replace(draft, `"title":"`, `"title":"lost `, 1)
+	if err := h.org.AddRule(sandbox.Rule{Match: sandbox.Match{Method: "POST", Path: "/api/v1/tickets", Exact: true, Nth: []int{2}},
+		Effect: sandbox.Effect{Kind: "lose_answer_after_commit"}}); err != nil {
+		t.Fatal(err)
+	}
 	statuses := map[string]bool{}
 	for _, c := range []struct {
 		as         *mcp.ClientSession
@@ -78,6 +85,7 @@ func TestEveryAnswerFitsTheListedSchema(t *testing.T) {
 		{plain, "create", draft, `"pending":`},
 		{approves, "create", draft, `"receipt":`},
 		{plain, "create", draft, `"replayed":true`},
+		{approves, "create", lost, `"code":"OUTCOME_UNKNOWN"`},
 	} {
 		name := "desk.tickets." + c.tool
 		r, err := c.as.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: json.RawMessage(c.args)})
@@ -93,6 +101,12 @@ func TestEveryAnswerFitsTheListedSchema(t *testing.T) {
 			t.Errorf("%s %s does not fit its schema: %v\n%s", name, c.args, err, raw)
 		}
 		content := r.StructuredContent.(map[string]any)
+		if fine := content["status"] == "success" || content["status"] == "empty"; r.IsError == fine {
+			t.Errorf("%s %s: status %v, isError %t", name, c.args, content["status"], r.IsError)
+		}
+		if effect, _ := content["effect"].(map[string]any); c.args == lost && effect["operation_id"] == nil {
+			t.Errorf("an unknown outcome without its operation: %s", raw)
+		}
 		statuses[content["status"].(string)] = true
 		for change, damage := range map[string]func(map[string]any){
 			"more":        func(m map[string]any) { m["more"] = true },

@@ -264,7 +264,7 @@ func TestDecodingWaitsForTheConnection(t *testing.T) {
 	}
 }
 
-// W13: whoever saw a delivery can repeat it under other ids, where ids are not
+// W13, T40: whoever saw a delivery can repeat it under other ids, where ids are not
 // signed; each is kept, and asks for no look of its own.
 func TestUnsignedIDsCauseNoFlood(t *testing.T) {
 	applied := make(chan int64, 100)

@@ -45,7 +45,8 @@ func TestSweep(t *testing.T) {
 	f.repos = slices.DeleteFunc(f.repos, func(r string) bool { return r == "ana/b" })
 	f.mu.Unlock()
 	r := inventory(t, c)
-	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	// T32: an absolute time on the wire, not the zone of whoever asks, and rounded down.
+	since := time.Date(2026, 1, 2, 6, 4, 5, 999e6, time.FixedZone("", 3*60*60))
 	var got []string
 	for cursor := ""; ; {
 		page, err := tickets.List(t.Context(), r, c.caller, since, cursor)
