@@ -109,7 +109,7 @@ func hookOf(w tickets.Hook) subscriptions.Hook {
 // knows of itself, and what is wrong with the subscriptions that feed it.
 func (h *Host) Coverage(ctx context.Context, c connector.Connection) (mirror.Coverage, error) {
 	v, err := h.Mirror.Coverage(ctx, c)
-	if err != nil {
+	if err != nil || v.State == mirror.None {
 		return v, err
 	}
 	troubles, err := h.Subscriptions.Troubles(ctx, c)

@@ -2,6 +2,8 @@ package mirror
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
@@ -30,6 +32,15 @@ type Coverage struct {
 
 // Coverage reads it. What is overdue by as much again as its interval counts.
 func (m *Mirror) Coverage(ctx context.Context, c connector.Connection) (v Coverage, err error) {
+	// Every search asks, and most connections are not followed: those cost one read.
+	var one int64
+	err = m.c.DB.QueryRowFor(ctx, scope(c), `SELECT 1 FROM mirror_stream WHERE tenant = ? AND connection = ?`, string(c.Tenant), string(c.ID)).Scan(&one)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Coverage{State: None}, nil
+	}
+	if err != nil {
+		return Coverage{}, err
+	}
 	err = m.c.DB.ViewFor(ctx, scope(c), func(tx *store.Tx) error {
 		v, err = m.coverage(ctx, tx, c)
 		return err
