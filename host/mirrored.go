@@ -35,10 +35,16 @@ func (s copies) Copy(ctx context.Context, c connector.Connection, id string, max
 }
 
 func (s copies) State(ctx context.Context, c connector.Connection) (connector.CopyState, bool) {
-	v, err := s.h.Coverage(ctx, c)
+	v, err := s.h.Mirror.Coverage(ctx, c)
+	if err == nil && (v.State == mirror.None || v.State == mirror.Forgotten) {
+		return connector.CopyState{}, false // as for most connections: no more is asked
+	}
+	if err == nil {
+		v, err = s.h.fed(ctx, c, v)
+	}
 	if err != nil {
 		s.h.log.WarnContext(ctx, "the state of stored copies can't be read", "connection", c.ID, slog.Any("err", err))
 		return connector.CopyState{}, false
 	}
-	return connector.CopyState{State: v.State, Reasons: v.Reasons}, v.State != mirror.None && v.State != mirror.Forgotten
+	return connector.CopyState{State: v.State, Reasons: v.Reasons}, true
 }

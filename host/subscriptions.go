@@ -109,9 +109,14 @@ func hookOf(w tickets.Hook) subscriptions.Hook {
 // knows of itself, and what is wrong with the subscriptions that feed it.
 func (h *Host) Coverage(ctx context.Context, c connector.Connection) (mirror.Coverage, error) {
 	v, err := h.Mirror.Coverage(ctx, c)
-	if err != nil || v.State == mirror.None {
+	if err != nil {
 		return v, err
 	}
+	return h.fed(ctx, c, v)
+}
+
+// fed adds the second to the first.
+func (h *Host) fed(ctx context.Context, c connector.Connection, v mirror.Coverage) (mirror.Coverage, error) {
 	troubles, err := h.Subscriptions.Troubles(ctx, c)
 	if err != nil {
 		return v, err
