@@ -22,7 +22,7 @@ var changes = map[string]func(*connector.CursorBinding){
 	"Connection":   func(b *connector.CursorBinding) { b.Connection = "c2" },
 	"Resources":    func(b *connector.CursorBinding) { b.Resources = []string{"P1"} },
 	"Query":        func(b *connector.CursorBinding) { b.Query = "0f3b" },
-	"PageSize":     func(b *connector.CursorBinding) { b.PageSize = 21 },
+	"PageSize":     func(b *connector.CursorBinding) { b.PageSize++ },
 	"AuthzVersion": func(b *connector.CursorBinding) { b.AuthzVersion++ },
 }
 
