@@ -99,14 +99,16 @@ func portOf(raw string) (uint16, bool) {
 var environment = []string{"HOME", "USER", "LOGNAME", "XDG_CONFIG_HOME", "TMPDIR", "TZ", "LANG", "TERM", "NO_COLOR", "SSL_CERT_FILE", "SSL_CERT_DIR",
 	"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK"}
 
-// cleanEnvironment is for a process of our own, before it opens anything.
+// cleanEnvironment is for a process of our own, before it opens anything. The variable
+// that --keys names stays.
 func (a *app) cleanEnvironment() {
 	if !a.process {
 		return
 	}
+	ring, _ := strings.CutPrefix(a.keys, "env:")
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
-		known := slices.Contains(environment, name)
+		known := slices.Contains(environment, name) || name == ring
 		for _, prefix := range []string{"DRAWBRIDGE_", "PG", "OTEL_"} {
 			known = known || strings.HasPrefix(name, prefix)
 		}

@@ -36,3 +36,13 @@ func TestAConfinedServerWorks(t *testing.T) {
 		t.Errorf("the ports that it may dial are not the provider's alone:\n%s", r.log.String())
 	}
 }
+
+// The variable that --keys names is a setting, whatever it is called.
+func TestAServerKeepsTheVariableOfItsKeys(t *testing.T) {
+	c := newCLI(t, "acme/alice")
+	t.Setenv("RING_OF_THE_HOUSE", strings.TrimSpace(c.run("keys", "generate").out))
+	c.more = []string{"--keys", "env:RING_OF_THE_HOUSE"}
+	if r, ok := c.replica("--listen", "127.0.0.1:0"); !ok {
+		t.Error(r.log.String())
+	}
+}
