@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +26,7 @@ func (a *app) backupCommand() *cobra.Command {
 the file of --keys-to, which has to be kept elsewhere: whoever has both has every token.
 PostgreSQL is copied by its own tools (pg_dump); keep the data folder's keys beside that.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.database != "" {
+			if strings.HasPrefix(a.database, "postgres") {
 				return usagef("PostgreSQL is copied by its own tools: pg_dump, then pg_restore, then drawbridge restore --database URL")
 			}
 			return a.with(cmd.Context(), func(h *host.Host, _ connector.Caller) error {

@@ -49,3 +49,13 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Errorf("proposed again: exit code %d, %d tickets", r.code, org.Count("Across a restore"))
 	}
 }
+
+func TestBackupOfADatabaseElsewhere(t *testing.T) {
+	c := newCLI(t, "acme/alice")
+	c.more = []string{"--database", "sqlite:" + filepath.Join(t.TempDir(), "elsewhere.db")}
+	c.json(0, "backup", filepath.Join(t.TempDir(), "data.tar"))
+	c.more = []string{"--database", "postgres://127.0.0.1/none"}
+	if r := c.run("backup", filepath.Join(t.TempDir(), "data.tar")); r.code != 2 {
+		t.Errorf("PostgreSQL: exit code %d", r.code)
+	}
+}
