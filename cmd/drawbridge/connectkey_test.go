@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -11,42 +10,17 @@ import (
 
 	"github.com/drawbridge-dev/drawbridge/connector/manifest"
 	"github.com/drawbridge-dev/drawbridge/console"
-	"github.com/drawbridge-dev/drawbridge/contracttests/sandbox"
 	"github.com/drawbridge-dev/drawbridge/host"
 )
-
-// personalToken is a bearer token of alice, as she would make one at the provider.
-func personalToken(t *testing.T, org *sandbox.Server) string {
-	t.Helper()
-	if err := org.RegisterClient(sandbox.Client{ID: "tokens", Secret: "of-the-test", Account: "alice"}); err != nil {
-		t.Fatal(err)
-	}
-	form := url.Values{"grant_type": {"client_credentials"}, "scope": {"tickets:read tickets:write profile:read"}}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, org.URL()+"/oauth/token", strings.NewReader(form.Encode()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	r.SetBasicAuth("tokens", "of-the-test")
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var out struct {
-		Token string `json:"access_token"`
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || out.Token == "" {
-		t.Fatalf("no token: %v", err)
-	}
-	return out.Token
-}
 
 // Guarantee: CRE9 (a key comes by standard input or by the page, and nowhere out)
 func TestConnectWithAKey(t *testing.T) {
 	org := startOrg(t)
 	c := newCLI(t, "acme/alice")
-	secret := personalToken(t, org)
+	secret, err := org.PersonalToken(t.Context(), "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if r := c.run("connect", "--provider", "sandbox", "--url", org.URL(), "--key"); r.code != 2 || !strings.Contains(r.err, "standard input") {
 		t.Errorf("without a key: %d %s", r.code, r.err)
 	}

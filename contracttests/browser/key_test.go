@@ -1,9 +1,6 @@
 package browser
 
 import (
-	"encoding/json"
-	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -11,33 +8,6 @@ import (
 	"github.com/drawbridge-dev/drawbridge/contracttests/sandbox"
 	"github.com/drawbridge-dev/drawbridge/host"
 )
-
-// personalToken is a bearer token of an account, as its owner would make one there.
-func personalToken(t *testing.T, org *sandbox.Server, login string) string {
-	t.Helper()
-	if err := org.RegisterClient(sandbox.Client{ID: "tokens", Secret: "of-the-test", Account: login}); err != nil {
-		t.Fatal(err)
-	}
-	form := url.Values{"grant_type": {"client_credentials"}, "scope": {"tickets:read tickets:write profile:read"}}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, org.URL()+"/oauth/token", strings.NewReader(form.Encode()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	r.SetBasicAuth("tokens", "of-the-test")
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var out struct {
-		Token string `json:"access_token"`
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || out.Token == "" {
-		t.Fatalf("no token: %v", err)
-	}
-	return out.Token
-}
 
 // Guarantee: CRE9 (a key is entered in a browser without scripts, with the keyboard)
 // Guarantee: OPS2
@@ -53,7 +23,10 @@ func TestEnterAKeyWithoutScript(t *testing.T) {
 			{Name: "tickets:read", Reason: "to find tickets for you"}, {Name: "tickets:write", Reason: "to create the tickets that you approve"},
 			{Name: "profile:read", Reason: "to show which account it is"},
 		}})
-	secret := personalToken(t, org, "alice")
+	secret, err := org.PersonalToken(t.Context(), "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
 	link, err := s.console.ConnectLink(t.Context(), alice, "sandbox", nil)
 	if err != nil {
 		t.Fatal(err)
