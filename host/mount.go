@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/drawbridge-dev/drawbridge/connector"
@@ -75,12 +74,8 @@ func ports(p transport.Profile) (all []uint16) {
 		if err != nil || u.Host == "" {
 			continue
 		}
-		text := u.Port()
-		if text == "" {
-			text = map[string]string{"https": "443", "http": "80"}[u.Scheme]
-		}
-		if n, err := strconv.ParseUint(text, 10, 16); err == nil {
-			all = append(all, uint16(n))
+		if n, err := portOf(u); err == nil {
+			all = append(all, n)
 		}
 	}
 	return all

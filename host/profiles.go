@@ -53,11 +53,7 @@ func (i Instance) ownProfile() (transport.Profile, error) {
 	if err != nil {
 		return p, fmt.Errorf("provider %s: not a URL", i.Name)
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
+	n, err := portOf(u)
 	if err != nil {
 		return p, fmt.Errorf("provider %s: the URL has no usable port", i.Name)
 	}
@@ -66,7 +62,17 @@ func (i Instance) ownProfile() (transport.Profile, error) {
 		if err != nil {
 			return p, fmt.Errorf("provider %s: %q is not an address range", i.Name, text)
 		}
-		p.Private = append(p.Private, transport.PrivateException{Host: u.Hostname(), Prefix: prefix, Port: uint16(n)})
+		p.Private = append(p.Private, transport.PrivateException{Host: u.Hostname(), Prefix: prefix, Port: n})
 	}
 	return p, p.Validate()
+}
+
+// portOf is the port that a URL is dialled at.
+func portOf(u *url.URL) (uint16, error) {
+	text := u.Port()
+	if text == "" {
+		text = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	return uint16(n), err
 }
